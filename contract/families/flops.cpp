@@ -48,6 +48,8 @@ BlockFlops linear_flops(const ModuleSpec& block, double tokens, double encoder_t
     const double rows = name == "cross_key_value" ? encoder_tokens : tokens;
     const double products = 2 * rows * numel_of(parameter);
     if (!parameter.is_trained) flops.frozen += products;
+    const bool is_last = name == "down" || name == "wo";
+    if (is_last && !parameter.name.ends_with("_lora_a")) flops.last += products;
     if (name == "gate_up" || name == "wi") {
       flops.mlp += products;
     } else if (name.ends_with("query") || name.ends_with("key_value")) {

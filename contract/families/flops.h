@@ -33,6 +33,7 @@ struct BlockFlops {
   double mlp = 0;        // of the MLP's first layer
   double outputs = 0;    // of the layers that write to the residual stream
   double frozen = 0;     // the part of these that multiplies frozen weights
+  double last = 0;       // the part of these that only makes the block's output
 
   double total() const { return attention + mlp + outputs; }
 };

@@ -353,7 +353,7 @@ namespace {
 double recomputed_flops(const BlockFlops& block, CheckpointedPart part) {
   switch (part) {
     case CheckpointedPart::kBlock:
-      return block.total();
+      return block.total() - block.last;
     case CheckpointedPart::kMlp:
       return block.mlp;
     case CheckpointedPart::kAttention:

@@ -239,8 +239,8 @@ bool wants_checkpoints(const RunSpec& spec);
 bool wants_evaluations(const RunSpec& spec);
 
 // The FLOPs computed in training: model_flops, and a second forward of all that activation
-// checkpointing recomputes. The backward of fused attention counts as two forwards, although it
-// computes its first product again.
+// checkpointing recomputes: not of a block's last product, which no backward reads. The backward of
+// fused attention counts as two forwards, although it computes its first product again.
 double hardware_flops(const ForwardFlops& forward,
                       const ActivationCheckpointingSpec& checkpointing);
 

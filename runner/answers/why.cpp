@@ -164,7 +164,8 @@ std::string change_text(const FigureChange& change, double unit, int least) {
 }
 
 double tokens_per_step(const RunSpec& spec) {
-  return static_cast<double>(spec.batch.total.value_or(0) * spec.data.sequence_length);
+  return static_cast<double>(spec.batch.total.value_or(0)) *
+         static_cast<double>(spec.data.sequence_length);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@ Run by hand, on two idle cores:
 
     .venv/bin/python tests/benchmark/trainer_against_pytorch.py --trainer build/release/fsdp-train
     ... --model 134M --sequence-length 128
+    ... --baseline other/fsdp-train        # compares with another version, in place of PyTorch
 
 Both sides run in turns (PyTorch, trainer, PyTorch, trainer, ...), so that other load on the machine
 affects both. A step time is the median over all rounds, without each run's first steps.
@@ -64,6 +65,8 @@ SETTINGS = {
         "full_shard, activation checkpointing", FULL_SHARD, checkpoint_every=1
     ),
     "lora": Setting("lora, 1 thread", {"kind": "single", "ranks": 1}, method="lora"),
+    "lora_checkpointing": Setting("lora, activation checkpointing", {"kind": "single", "ranks": 1},
+                                  checkpoint_every=1, method="lora"),
     "qlora": Setting("qlora, 1 thread", {"kind": "single", "ranks": 1}, method="qlora"),
     "hybrid_shard": Setting(
         "hybrid_shard, 2 x 2 ranks",
@@ -79,6 +82,8 @@ def parse_arguments() -> argparse.Namespace:
         "--model", choices=MODELS, default="26M",
         help=f"by its number of parameters: {', '.join(MODELS)} (default 26M)",
     )  # fmt: skip
+    parser.add_argument("--baseline", type=Path, metavar="TRAINER", help="another fsdp-train to compare with, in "
+                        "place of PyTorch")
     parser.add_argument("--rounds", type=int, default=4, help="runs of each side (default 4)")
     parser.add_argument("--steps", type=int, default=8, help="steps of each run (default 8)")
     parser.add_argument("--warmup", type=int, default=2, help="first steps left out (default 2)")
@@ -112,11 +117,15 @@ def build_mkl_switch(folder: Path) -> Path:
     return library
 
 
+def side_of(arguments: argparse.Namespace) -> str:
+    return "baseline" if arguments.baseline else "PyTorch"
+
+
 def run_in_turns(setting: Setting, spec: dict, arguments: argparse.Namespace,
                  preload: Path | None) -> dict[str, list[Measurement]]:
-    runs: dict[str, list[Measurement]] = {"PyTorch": [], "trainer": []}
+    runs: dict[str, list[Measurement]] = {side_of(arguments): [], "trainer": []}
     for round_number in range(1, arguments.rounds + 1):
-        for side, program in {"PyTorch": PYTORCH, "trainer": arguments.trainer}.items():
+        for side, program in {side_of(arguments): arguments.baseline or PYTORCH, "trainer": arguments.trainer}.items():
             with tempfile.TemporaryDirectory() as folder:
                 run = measure(program, spec, Path(folder), arguments.warmup, setting.threads,
                               preload)
@@ -132,7 +141,7 @@ def run_in_turns(setting: Setting, spec: dict, arguments: argparse.Namespace,
 
 
 def compare(setting: Setting, runs: dict[str, list[Measurement]], warmup: int) -> dict:
-    pytorch, trainer = runs["PyTorch"], runs["trainer"]
+    pytorch, trainer = runs.values()
     times = [median(side, lambda run: run.figures("step", "step_time_ms")[warmup:])
              for side in (pytorch, trainer)]
     memory = [round(median(side, lambda run: [run.memory_bytes])) for side in (pytorch, trainer)]
@@ -148,8 +157,8 @@ def compare(setting: Setting, runs: dict[str, list[Measurement]], warmup: int) -
             "loss_last": trainer[0].losses[-1]}
 
 
-def print_table(comparisons: list[dict]) -> None:
-    print("\n| | PyTorch ms/step | trainer ms/step | ratio | PyTorch MiB | trainer MiB | ratio "
+def print_table(comparisons: list[dict], side: str) -> None:
+    print(f"\n| | {side} ms/step | trainer ms/step | ratio | {side} MiB | trainer MiB | ratio "
           "| loss | largest loss difference |")
     print("| --- | --: | --: | --: | --: | --: | --: | --- | --: |")
     for row in comparisons:
@@ -173,7 +182,7 @@ def main() -> None:
         for setting in settings:
             runs = run_in_turns(setting, common | setting.keys(adapters), arguments, preload)
             comparisons.append(compare(setting, runs, arguments.warmup))
-    print_table(comparisons)
+    print_table(comparisons, side_of(arguments))
     if arguments.json is not None:
         arguments.json.write_text(json.dumps(comparisons, indent=2) + "\n")
 

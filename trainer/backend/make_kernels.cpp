@@ -45,12 +45,12 @@ std::unique_ptr<Kernels> load_transformer_engine_kernels(int capability_major) {
 
 void require_kernels_for(KernelSet set, const std::string& architectures,
                          ComputeCapability capability) {
-  if (set != KernelSet::kTransformerEngine || architectures.empty() ||
-      has_kernels_for(architectures, capability)) {
-    return;
-  }
-  refuse("is built for " + architectures + ", and this GPU has compute capability " +
-         text_of(capability) + "; use another GPU");
+  if (architectures.empty() || has_kernels_for(architectures, capability)) return;
+  const std::string misfit = "built for " + architectures +
+                             ", and this GPU has compute capability " + text_of(capability) +
+                             "; use another GPU";
+  if (set == KernelSet::kTransformerEngine) refuse("is " + misfit);
+  throw ConfigError("", "kernels", "fsdp-train's own kernels are " + misfit);
 }
 
 void require_kernels_for([[maybe_unused]] KernelSet set, [[maybe_unused]] at::Device device) {

@@ -25,12 +25,13 @@ bool is_done(const std::shared_future<void>& task, bool waits) {
 }  // namespace
 
 CheckpointWriter::CheckpointWriter(RunPaths paths, int64_t step, ProcessGroup& world,
-                                   int shard_ranks, const Backend& backend)
+                                   int shard_ranks, const Backend& backend,
+                                   std::shared_ptr<WriterThread::HostBuffers> buffers)
     : paths_(std::move(paths)),
       step_(step),
       world_(world),
       shard_ranks_(shard_ranks),
-      thread_(backend) {
+      thread_(backend, WriterThread::kBufferBytes, std::move(buffers)) {
   TORCH_CHECK(shard_ranks >= 1 && shard_ranks <= world.size());
   const path folder = world_.rank() == 0 ? create_partial_checkpoint(paths_, step_) : path();
   folder_ = world_.agree("checkpoint_folder", folder.string());

@@ -49,7 +49,9 @@ class CheckpointWriter {
   // `shard_ranks` is 1 for ddp, the shard group's size for hybrid_shard, and the number of ranks
   // for full_shard.
   CheckpointWriter(RunPaths paths, int64_t step, ProcessGroup& world, int shard_ranks,
-                   const Backend& backend);
+                   const Backend& backend,
+                   std::shared_ptr<WriterThread::HostBuffers> buffers =
+                       std::make_shared<WriterThread::HostBuffers>());
 
   // The folder and the thread with which rank 0 writes full weights (see FullWeightsWriter).
   const std::filesystem::path& folder() const { return folder_; }

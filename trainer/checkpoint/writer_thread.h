@@ -23,8 +23,12 @@ class WriterThread {
   static constexpr int64_t kBufferBytes = 16 << 20;
   static constexpr size_t kBuffers = 4;
 
-  // The buffers are allocated on first use.
-  explicit WriterThread(const Backend& backend, int64_t buffer_bytes = kBufferBytes);
+  // They are allocated on first use. To register them with CUDA takes time, so threads of one
+  // checkpoint after another share them.
+  using HostBuffers = std::array<at::Tensor, kBuffers>;
+
+  explicit WriterThread(const Backend& backend, int64_t buffer_bytes = kBufferBytes,
+                        std::shared_ptr<HostBuffers> buffers = std::make_shared<HostBuffers>());
 
   // Writes a contiguous tensor at `offset` of `file`. Returns when the tensor may change. If the
   // tensor is on the host, the calling thread waits for the earlier tasks and writes the tensor
@@ -38,14 +42,10 @@ class WriterThread {
   std::shared_future<void> post(std::function<void()> task);
 
  private:
-  struct Slot {
-    at::Tensor bytes;
-    std::shared_future<void> written;
-  };
-
   const Backend& backend_;
   int64_t buffer_bytes_;
-  std::array<Slot, kBuffers> ring_;
+  std::shared_ptr<HostBuffers> buffers_;
+  std::array<std::shared_future<void>, kBuffers> written_;  // by buffer
   size_t next_ = 0;
   std::shared_future<void> last_;
   Worker worker_;

@@ -27,6 +27,7 @@ void hand_over_gradients(const Activations& before, Activations& first, Activati
 
 const char* forward_name(const Tape& tape) {
   if (!tape.wants_gradients()) return "evaluation";
+  if (tape.is_repeating()) return "repeated forward";
   return tape.is_recording() ? "forward" : "forward to be repeated";
 }
 
@@ -189,7 +190,7 @@ void Engine::backward_module(int module, int unit, const Batch& batch) {
 
 void Engine::recompute(int module, int unit, const Batch& batch) {
   Kept& kept = kept_[module];
-  kept.tape = Tape(Tape::Mode::kRecord);
+  kept.tape = Tape(Tape::Mode::kRepeat);
   Activations activations = kept.before;
   run_module(module, unit, batch, kept.tape, activations);
   hand_over_gradients(kept.before, kept.after, activations);

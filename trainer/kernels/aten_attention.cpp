@@ -1,6 +1,7 @@
 // Computes causal attention by libtorch's kernels, after the rotary embedding.
 #include "trainer/kernels/aten_kernels.h"
 #include "trainer/kernels/attention_operators.h"
+#include "trainer/kernels/own_kernels.h"
 
 // Further shape suffixes: B sequences, T tokens of a sequence, H query heads, W head width.
 namespace fsdp {
@@ -82,7 +83,11 @@ int64_t AtenKernels::padded_width(int64_t width, at::ScalarType dtype) const {
 Kernels::Attention AtenKernels::attention(at::Tensor qkv_NE, const AttentionHeads& heads,
                                           const RotaryTable& table, bool for_backward) {
   const at::Tensor packed_BTHW = packed_heads(qkv_NE, table.sequence_length, heads);
-  rotate(Heads(packed_BTHW, heads).query_key, table);
+  if (has_own_kernels(qkv_NE)) {
+    own::rotate(packed_BTHW, heads.query, table.tensors[0], table.tensors[1]);
+  } else {
+    rotate(Heads(packed_BTHW, heads).query_key, table);
+  }
   const Heads padded(padded_heads(packed_BTHW, padded_width(heads.width, qkv_NE.scalar_type())),
                      heads);
   const at::Tensor q = padded.query.transpose(1, 2);
@@ -126,10 +131,18 @@ at::Tensor AtenKernels::attention_backward(const at::Tensor& dout, Attention for
     return gradient_BHTW.transpose(1, 2).narrow(-1, 0, heads.width);
   };
   at::Tensor dqkv_NE = at::empty_like(qkv_NE);
-  const Heads d(packed_heads(dqkv_NE, table.sequence_length, heads), heads);
-  rotate_back(d.query, unpadded_BTHW(gradients[0]), table);
-  rotate_back(d.key, unpadded_BTHW(gradients[1]), table);
-  d.value.copy_(unpadded_BTHW(gradients[2]));
+  const at::Tensor packed_BTHW = packed_heads(dqkv_NE, table.sequence_length, heads);
+  const at::Tensor dq = unpadded_BTHW(gradients[0]);
+  const at::Tensor dk = unpadded_BTHW(gradients[1]);
+  const at::Tensor dv = unpadded_BTHW(gradients[2]);
+  if (has_own_kernels(dqkv_NE)) {
+    own::rotate_back(packed_BTHW, dq, dk, dv, table.tensors[0], table.tensors[1]);
+    return dqkv_NE;
+  }
+  const Heads d(packed_BTHW, heads);
+  rotate_back(d.query, dq, table);
+  rotate_back(d.key, dk, table);
+  d.value.copy_(dv);
   return dqkv_NE;
 }
 

@@ -7,6 +7,7 @@
 #include "base/system/processor.h"
 #include "trainer/kernels/launch.h"
 #include "trainer/kernels/nf4.h"
+#include "trainer/kernels/own_kernels.h"
 #include "trainer/kernels/wide_type.h"
 #include "trainer/kernels/work.h"
 
@@ -124,6 +125,10 @@ at::Tensor GradientBuffer::take() {
   return std::move(tensor);
 }
 
+bool AtenKernels::has_own_kernels(const at::Tensor& like) const {
+  return kHasCudaKernels && device_ == at::kCUDA && own::has_kernels(like);
+}
+
 void AtenKernels::multiply(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b,
                            bool accumulate, double scale) {
   const WorkScope work(TimePart::kProductsForward);
@@ -210,12 +215,21 @@ void AtenKernels::rms_norm_backward(at::Tensor dy_ND, const at::Tensor& x_ND,
 at::Tensor AtenKernels::swiglu(const at::Tensor& gate_up_N2F) {
   const int64_t width = gate_up_N2F.size(1) / 2;
   at::Tensor h_NF = at::empty({gate_up_N2F.size(0), width}, gate_up_N2F.options());
+  if (has_own_kernels(h_NF)) {
+    own::swiglu(gate_up_N2F, h_NF);
+    return h_NF;
+  }
   at::silu_out(h_NF, gate_up_N2F.narrow(1, 0, width));
   return h_NF.mul_(gate_up_N2F.narrow(1, width, width));
 }
 
 Kernels::SwigluGradients AtenKernels::swiglu_backward(at::Tensor dh_NF,
                                                       const at::Tensor& gate_up_N2F) {
+  if (has_own_kernels(dh_NF)) {
+    const at::Tensor gradient_N2F = at::empty_like(gate_up_N2F);
+    own::swiglu_backward(dh_NF, gate_up_N2F, gradient_N2F);
+    return {std::move(dh_NF), gradient_N2F};
+  }
   const int64_t width = dh_NF.size(1);
   const at::Tensor gate_NF = gate_up_N2F.narrow(1, 0, width);
   const at::Tensor up_NF = gate_up_N2F.narrow(1, width, width);
@@ -275,6 +289,7 @@ void softmax_and_loss(at::Tensor& logits_CV, const at::Tensor& labels_C1, at::Te
 
 void AtenKernels::cross_entropy(at::Tensor logits_CV, const at::Tensor& labels_C1,
                                 at::Tensor loss_C1) {
+  if (has_own_kernels(logits_CV)) return own::cross_entropy(logits_CV, labels_C1, loss_C1);
   at::Tensor probabilities_CV = logits_CV.to(wide_type(logits_CV));
   softmax_and_loss(probabilities_CV, labels_C1, loss_C1);
   const at::Tensor minus_one = at::full({1, 1}, -1, probabilities_CV.options());
@@ -284,6 +299,11 @@ void AtenKernels::cross_entropy(at::Tensor logits_CV, const at::Tensor& labels_C
 
 at::Tensor AtenKernels::evaluate_cross_entropy(at::Tensor logits_CV, const at::Tensor& labels_C1,
                                                at::Tensor loss_C1) {
+  if (has_own_kernels(logits_CV)) {
+    const at::Tensor tokens_C1 = at::empty(labels_C1.sizes(), labels_C1.options());
+    own::evaluate_cross_entropy(logits_CV, labels_C1, loss_C1, tokens_C1);
+    return tokens_C1;
+  }
   at::Tensor probabilities_CV = logits_CV.to(wide_type(logits_CV));
   softmax_and_loss(probabilities_CV, labels_C1, loss_C1);
   return probabilities_CV.argmax(-1, /*keepdim=*/true);

@@ -8,8 +8,9 @@ namespace fsdp {
 inline constexpr int kAmpere = 8;
 inline constexpr int kHopper = 9;
 
-// The reference: compositions of libtorch's operators, on any device. For meta tensors, they
-// allocate as on `device`, the planned kind of device.
+// Compositions of libtorch's operators, on any device: the reference. On a GPU, own_kernels.h has
+// the rotary embedding, cross-entropy and SwiGLU, if the build had nvcc. For meta
+// tensors, all allocate as on `device`, the planned kind of device.
 class AtenKernels : public Kernels {
  public:
   // `capability_major` is the major number of the GPU's compute capability; on meta, of the planned
@@ -72,6 +73,8 @@ class AtenKernels : public Kernels {
   int capability_major() const { return capability_major_; }
 
  private:
+  bool has_own_kernels(const at::Tensor& like) const;
+
   c10::DeviceType device_;
   int capability_major_;
 };

@@ -38,7 +38,9 @@ FSDP_HOST_DEVICE float nf4_scale(const uint8_t* bytes, const Nf4Layout& layout, 
   return rounded_product(code, scales[block / kNf4ScalesBlock]) + mean;
 }
 
-inline constexpr int kNf4Part = 16;  // values of one block, stored in 8 bytes
+// Values of one block, stored in 4 bytes. The 16-bit values of a part are one store, so those of a
+// warp are contiguous.
+inline constexpr int kNf4Part = 8;
 
 // Dequantizes part `index` of kNf4Part values to `out`, which is aligned to kCount items.
 template <typename T, int kCount>

@@ -22,6 +22,24 @@ FSDP_HOST_DEVICE SwigluGradient swiglu_gradient(float gate, float up, float dh) 
   return {silu * up, dh * up * (sigmoid + silu * (1 - sigmoid)), dh * silu};
 }
 
+FSDP_HOST_DEVICE float swiglu_of(float gate, float up) { return gate / (1 + expf(-gate)) * up; }
+
+// Computes part `index` of kCount columns, counted through the rows of h [rows, width]. kCount
+// divides width, and all rows are aligned to kCount items.
+template <typename T, int kCount>
+FSDP_HOST_DEVICE void swiglu_part(T* h, const T* gate_up, int64_t width, int64_t index) {
+  using Part = Pack<T, kCount>;
+  const int64_t gate_at = index * kCount / width * 2 * width + index * kCount % width;
+  const Part gate = *reinterpret_cast<const Part*>(gate_up + gate_at);
+  const Part up = *reinterpret_cast<const Part*>(gate_up + gate_at + width);
+  Part result;
+  for (int i = 0; i < kCount; ++i) {
+    result.items[i] = static_cast<T>(
+        swiglu_of(static_cast<float>(gate.items[i]), static_cast<float>(up.items[i])));
+  }
+  *reinterpret_cast<Part*>(h + index * kCount) = result;
+}
+
 // Computes part `index` of kCount columns, counted through the rows of dh [rows, width]; h replaces
 // dh. gate_up and d_gate_up are [rows, 2 * width], with the gate first. kCount divides width, and
 // all rows are aligned to kCount items.

@@ -93,7 +93,7 @@ at::Tensor TransformerEngineKernels::swiglu(const at::Tensor& gate_up_N2F) {
 
 Kernels::SwigluGradients TransformerEngineKernels::swiglu_backward(at::Tensor dh_NF,
                                                                    const at::Tensor& gate_up_N2F) {
-  if (!has_kernels(gate_up_N2F.scalar_type())) {
+  if (kHasCudaKernels || !has_kernels(gate_up_N2F.scalar_type())) {
     return AtenKernels::swiglu_backward(std::move(dh_NF), gate_up_N2F);
   }
   const at::Tensor d_gate_up_N2F = at::empty(gate_up_N2F.sizes(), gate_up_N2F.options());

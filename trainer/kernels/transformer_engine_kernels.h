@@ -5,6 +5,7 @@
 // The kernels of NVIDIA's Transformer Engine, on a GPU and on meta for one.
 //
 // AtenKernels (the ATen set) computes what this class does not override. It also computes:
+// - cross-entropy, and, if the build had nvcc, the gradient of SwiGLU;
 // - fp64, and RMSNorm with a weight of another type than the activations;
 // - attention in fp32, and with heads that are wider than 128 or no multiple of 8;
 // - attention with sequences of varying lengths, and with a rotary table rounded to 16 bits;

@@ -53,7 +53,9 @@ class BlockModule : public Module {
   void forward(Pass& pass) override {
     const Activation x_ND = pass.take(kHidden);
     const Activation h_ND = residual_linear(pass, x_ND, attend(pass, x_ND), attention_output_);
-    pass.activations[kHidden] = residual_swiglu_linear(pass, h_ND, gate_up(pass, h_ND), down_);
+    const Activation gate_up_N2F = gate_up(pass, h_ND);
+    Pass last = pass.without_reader();
+    pass.activations[kHidden] = residual_swiglu_linear(last, h_ND, gate_up_N2F, down_);
   }
 
  private:

@@ -42,7 +42,7 @@ at::Tensor adapter_input(Kernels& kernels, const at::Tensor& x_ND, const Dropout
   return dropout.probability > 0 ? kernels.dropped(x_ND, dropout) : x_ND;
 }
 
-// Adds scale * B A x to y.
+// Adds scale * B A x to y, if y is wanted.
 AdapterSaved add_adapter(Pass& pass, const at::Tensor& y_NO, const at::Tensor& x_ND,
                          const Linear& linear) {
   if (!linear.adapter) return {};
@@ -54,6 +54,7 @@ AdapterSaved add_adapter(Pass& pass, const at::Tensor& y_NO, const at::Tensor& x
   const at::Tensor& a_RD = adapter.a_RD->value;
   saved.u_NR = at::empty({x_ND.size(0), a_RD.size(0)}, x_ND.options());
   pass.kernels.multiply(saved.u_NR, adapter_input(pass.kernels, x_ND, saved.dropout), a_RD.t());
+  if (!pass.wants_value()) return saved;
   for (const Adapter::Part& part : adapter.parts) {
     pass.kernels.multiply(part.of_product(y_NO), part.of_u(saved.u_NR),
                           part.of_b(adapter.b_OR->value).t(), /*accumulate=*/true, adapter.scale);
@@ -109,22 +110,32 @@ void multiply_back(Kernels& kernels, const at::Tensor& dx_ND, const at::Tensor& 
   at::Tensor(dx_ND).add_(kernels.dropped(of_adapter_ND, saved.dropout));
 }
 
-// Returns residual + linear(x).
+void multiply_by_weight(Pass& pass, const at::Tensor& y_NO, const at::Tensor& x_ND,
+                        const Linear& linear, bool accumulate) {
+  const at::Tensor weight_OD = value_of(pass.kernels, *linear.weight, x_ND.scalar_type());
+  pass.kernels.multiply(y_NO, x_ND, weight_OD.t(), accumulate);
+}
+
+// Returns residual + linear(x), if it is wanted.
 at::Tensor residual_product(Pass& pass, const at::Tensor& residual_NO, const at::Tensor& x_ND,
                             const Linear& linear, AdapterSaved& saved) {
-  const at::Tensor y_NO = linear.bias ? residual_NO + linear.bias->value : residual_NO.clone();
-  pass.kernels.multiply(y_NO, x_ND, value_of(pass.kernels, *linear.weight, x_ND.scalar_type()).t(),
-                        /*accumulate=*/true);
+  at::Tensor y_NO;
+  if (pass.wants_value()) {
+    y_NO = linear.bias ? residual_NO + linear.bias->value : residual_NO.clone();
+    multiply_by_weight(pass, y_NO, x_ND, linear, /*accumulate=*/true);
+  }
   saved = add_adapter(pass, y_NO, x_ND, linear);
   return y_NO;
 }
 
-// Returns linear(x).
+// Returns linear(x), if it is wanted.
 at::Tensor product(Pass& pass, const at::Tensor& x_ND, const Linear& linear, AdapterSaved& saved) {
-  at::Tensor y_NO = at::empty({x_ND.size(0), linear.weight->shape().front()}, x_ND.options());
-  if (linear.bias) y_NO.copy_(linear.bias->value.expand_as(y_NO));
-  pass.kernels.multiply(y_NO, x_ND, value_of(pass.kernels, *linear.weight, x_ND.scalar_type()).t(),
-                        /*accumulate=*/linear.bias != nullptr);
+  at::Tensor y_NO;
+  if (pass.wants_value()) {
+    y_NO = at::empty({x_ND.size(0), linear.weight->shape().front()}, x_ND.options());
+    if (linear.bias) y_NO.copy_(linear.bias->value.expand_as(y_NO));
+    multiply_by_weight(pass, y_NO, x_ND, linear, /*accumulate=*/linear.bias != nullptr);
+  }
   saved = add_adapter(pass, y_NO, x_ND, linear);
   return y_NO;
 }
@@ -287,7 +298,7 @@ Activation linear(Pass& pass, const Activation& x_ND, const Linear& linear) {
 
 Activation add(Pass& pass, const Activation& residual_ND, const Activation& x_ND) {
   return pass.tape.record(
-      residual_ND.value + x_ND.value,
+      pass.wants_value() ? residual_ND.value + x_ND.value : at::Tensor(),
       [residual = residual_ND.gradient, x = x_ND.gradient](const at::Tensor& dy_ND) {
         if (x) x->add(residual ? dy_ND.clone() : dy_ND);
         if (residual) residual->add(dy_ND);
@@ -299,7 +310,7 @@ Activation dropout(Pass& pass, const Activation& x_ND, const Dropout& dropout) {
   if (dropout.probability == 0 || !pass.tape.wants_gradients()) return x_ND;
   Kernels& kernels = pass.kernels;
   return pass.tape.record(
-      kernels.dropped(x_ND.value, dropout),
+      pass.wants_value() ? kernels.dropped(x_ND.value, dropout) : at::Tensor(),
       [&kernels, x = x_ND.gradient, dropout](const at::Tensor& dy_ND) {
         x->add(kernels.dropped(dy_ND, dropout));
       },
@@ -353,7 +364,8 @@ Activation causal_attention(Pass& pass, Activation qkv_NE, int64_t sequence_leng
 Activation residual_swiglu_linear(Pass& pass, const Activation& residual_ND,
                                   const Activation& gate_up_N2F, const Linear& linear) {
   Kernels& kernels = pass.kernels;
-  const at::Tensor h_NF = kernels.swiglu(gate_up_N2F.value);
+  const bool reads_h = pass.wants_value() || linear.adapter;
+  const at::Tensor h_NF = reads_h ? kernels.swiglu(gate_up_N2F.value) : at::Tensor();
   AdapterSaved saved;
   const at::Tensor y_ND = residual_product(pass, residual_ND.value, h_NF, linear, saved);
   return pass.tape.record(

@@ -47,6 +47,12 @@ int64_t Parameter::numel() const { return c10::multiply_integers(shape_); }
 
 int64_t Parameter::stored_numel() const { return c10::multiply_integers(stored_shape_); }
 
+Pass Pass::without_reader() const {
+  Pass pass = *this;
+  pass.has_no_reader = true;
+  return pass;
+}
+
 Activation Pass::take(const std::string& name) {
   const auto found = activations.find(name);
   TORCH_CHECK(found != activations.end(), "no module has written '", name, "'");

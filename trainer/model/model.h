@@ -91,7 +91,12 @@ struct Pass {
   Activations& activations;
   // The part of the module that backward recomputes, if its layers offer it (see recomputation.h).
   std::optional<CheckpointedPart> recomputed{};
+  bool has_no_reader = false;  // see without_reader()
 
+  // Returns the pass for a layer whose value no other layer's backward reads. The tape's repeat
+  // leaves it out. PyTorch's checkpoint stops early for the same reason.
+  Pass without_reader() const;
+  bool wants_value() const { return !has_no_reader || !tape.is_repeating(); }
   // Returns the activation of that name to its last reader, and forgets it.
   Activation take(const std::string& name);
 };

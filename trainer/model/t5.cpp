@@ -146,10 +146,12 @@ class T5Block : public Module {
       return rms_norm_linear(pass, x_ND, mlp_norm_, config_.rms_norm_eps, wi_);
     };
     const Activation inner = recomputable(pass, CheckpointedPart::kMlp, x_ND, widen);
+    Pass last = pass.without_reader();
+    Pass& before = wo_.is_trained() ? pass : last;  // only a trained weight's gradient reads h
     const Activation h_NF =
-        dropout(pass, feed_forward_activation(pass, inner, config_.feed_forward_proj),
+        dropout(before, feed_forward_activation(before, inner, config_.feed_forward_proj),
                 dropouts_.at(pass, 4));
-    return residual(pass, x_ND, h_NF, wo_, 5);
+    return residual(last, x_ND, h_NF, wo_, 5);
   }
 
   BiasedAttentionOptions attention_options(const Pass& pass, uint64_t place) const {

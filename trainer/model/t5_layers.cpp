@@ -105,14 +105,14 @@ Activation feed_forward_activation(Pass& pass, const Activation& x, FeedForward 
   Kernels& kernels = pass.kernels;
   if (kind == FeedForward::kRelu) {
     return pass.tape.record(
-        kernels.relu(x.value),
+        pass.wants_value() ? kernels.relu(x.value) : at::Tensor(),
         [&kernels, x = x.saved()](at::Tensor dy_NF) {
           x.gradient->add(kernels.relu_backward(std::move(dy_NF), x.saved_value()));
         },
         x.needs_gradient());
   }
   return pass.tape.record(
-      kernels.gated_gelu(x.value),
+      pass.wants_value() ? kernels.gated_gelu(x.value) : at::Tensor(),
       [&kernels, x = x.saved()](const at::Tensor& dy_NF) {
         x.gradient->add(kernels.gated_gelu_backward(dy_NF, x.saved_value()));
       },

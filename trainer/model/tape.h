@@ -32,11 +32,13 @@ class Tape {
     kNoGradients,  // evaluation
     kForget,       // the forward will be repeated, so nothing is kept yet
     kRecord,
+    kRepeat,  // records a forgotten forward, and leaves out values that no backward reads
   };
   explicit Tape(Mode mode) : mode_(mode) {}
 
   bool wants_gradients() const { return mode_ != Mode::kNoGradients; }
-  bool is_recording() const { return mode_ == Mode::kRecord; }
+  bool is_recording() const { return mode_ == Mode::kRecord || is_repeating(); }
+  bool is_repeating() const { return mode_ == Mode::kRepeat; }
 
   bool is_empty() const { return calls_.empty(); }
 

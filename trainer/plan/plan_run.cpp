@@ -82,7 +82,7 @@ void save_through_ring(const RunSpec& spec, const Backend& backend) {
   const bool is_on_host =
       spec.strategy.offload != Offload::kNone && spec.checkpoint.state_dict == StateDict::kSharded;
   if (!wants_checkpoints(spec) || !is_on_gpu || is_on_host) return;
-  std::array<at::Tensor, WriterThread::kBuffers> ring;
+  WriterThread::HostBuffers ring;
   for (at::Tensor& bytes : ring) bytes = backend.empty_host(WriterThread::kBufferBytes, at::kByte);
 }
 

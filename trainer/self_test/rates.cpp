@@ -72,8 +72,8 @@ void measure_products(at::Device device, const ShowRow& show) {
   const int64_t inner = device.is_cuda() ? 11008 : 2752;
   for (const auto& [type, name] : {std::pair{at::kFloat, "fp32"}, {at::kBFloat16, "bf16"}}) {
     const auto options = at::TensorOptions(device).dtype(type);
-    const at::Tensor x = at::ones({tokens, hidden}, options);
-    const at::Tensor weight = at::ones({inner, hidden}, options);
+    const at::Tensor x = at::randn({tokens, hidden}, options);
+    const at::Tensor weight = at::randn({inner, hidden}, options);
     at::Tensor out = at::empty({tokens, inner}, options);
     const double seconds = seconds_of(device, [&] { at::mm_out(out, x, weight.t()); });
     show({std::string("product, ") + name,
@@ -96,8 +96,8 @@ void measure_attention(at::Device device, const ShowRow& show) {
   const RotaryTable table = backend->kernels().rotary_table(
       at::zeros({length, heads.width / 2}, options.dtype(at::kFloat)), nullptr, at::kFloat, type);
   const at::Tensor qkv =
-      at::ones({rows * length, (heads.query + 2 * heads.key_value) * heads.width}, options);
-  const at::Tensor dout = at::ones({rows * length, heads.query * heads.width}, options);
+      at::randn({rows * length, (heads.query + 2 * heads.key_value) * heads.width}, options);
+  const at::Tensor dout = at::randn({rows * length, heads.query * heads.width}, options);
   const double seconds = seconds_of(device, [&] {
     Kernels& kernels = backend->kernels();
     kernels.attention_backward(dout, kernels.attention(qkv.clone(), heads, table, true), heads,

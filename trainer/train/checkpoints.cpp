@@ -30,7 +30,7 @@ bool Checkpoints::is_due(int64_t step, int64_t steps) const {
 void Checkpoints::save(TrainerState state) {
   const MemoryScope scope(MemoryPhase::kCheckpoint);
   CheckpointWriter& writer =
-      writer_.emplace(paths_, state.step, world_, mesh_.shard_count(), backend_);
+      writer_.emplace(paths_, state.step, world_, mesh_.shard_count(), backend_, buffers_);
   writer.write_pieces(kOptimizer, optimizer_pieces(training_, mesh_.shard_index()));
   switch (spec_.checkpoint.state_dict) {
     case StateDict::kSharded:

@@ -46,6 +46,8 @@ class Checkpoints {
   const Mesh& mesh_;
   ProcessGroup& world_;
   const Backend& backend_;
+  std::shared_ptr<WriterThread::HostBuffers> buffers_ =
+      std::make_shared<WriterThread::HostBuffers>();
   std::optional<CheckpointWriter> writer_;  // of the checkpoint that is under way
 };
 

@@ -47,6 +47,22 @@ TEST_CASE("a tensor may change as soon as the ring has it, and the file holds wh
   CHECK(equals(4244, on_the_host));
 }
 
+TEST_CASE("threads of one checkpoint after another share the host's buffers") {
+  const TemporaryFolder folder;
+  const auto backend = make_backend(at::kCPU);
+  const auto buffers = std::make_shared<WriterThread::HostBuffers>();
+  const void* first = nullptr;
+  for (const int checkpoint : {1, 2}) {
+    const auto file = std::make_shared<OutputFile>(folder.path() / std::to_string(checkpoint));
+    WriterThread thread(*backend, /*buffer_bytes=*/64, buffers);
+    thread.write_through_ring(file, 0, at::full({16}, checkpoint, at::kInt));
+    thread.post([&] { file->finish(); }).get();
+    if (checkpoint == 1) first = buffers->front().const_data_ptr();
+    CHECK(buffers->front().const_data_ptr() == first);
+    CHECK(bytes_of_file(folder.path() / std::to_string(checkpoint)).front() == checkpoint);
+  }
+}
+
 TEST_CASE("rank 0 waits for no other rank before it is told to, and completes nothing without it") {
   const TemporaryFolder folder;
   const RunPaths paths(folder.path());

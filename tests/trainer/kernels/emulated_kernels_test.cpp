@@ -14,6 +14,7 @@
 #include "trainer/kernels/float_type_of.h"
 #include "trainer/kernels/nf4.cuh"
 #include "trainer/kernels/nf4_kernel.h"
+#include "trainer/kernels/rotary.h"
 #include "trainer/kernels/state_block.h"
 #include "trainer/kernels/swiglu.h"
 #include "trainer/step/adam_kernel.h"
@@ -137,7 +138,7 @@ TEST_CASE("a logit that is no number makes the loss none") {
   CHECK(losses.isnan().all().item<bool>());
 }
 
-TEST_CASE("SwiGLU's kernel gives gradients of fp64, also where exponentials overflow") {
+TEST_CASE("SwiGLU's kernels give values and gradients of fp64, also where exponentials overflow") {
   const at::ScalarType type = GENERATE(at::kFloat, at::kHalf, at::kBFloat16);
   const int64_t width = GENERATE(1, 8, 77, 344);
   const int64_t misaligned = GENERATE(0, 1);
@@ -151,6 +152,9 @@ TEST_CASE("SwiGLU's kernel gives gradients of fp64, also where exponentials over
   const at::Tensor up = gate_up.narrow(1, width, width).to(at::kDouble);
   const at::Tensor sigmoid = gate.sigmoid();
   const at::Tensor silu = gate * sigmoid;
+  const at::Tensor h = rows_of(type, 5, width, misaligned);
+  start_swiglu(h.data_ptr(), gate_up.data_ptr(), *float_type_of(h), 5, width, nullptr);
+  CHECK(at::allclose(h.to(at::kDouble), silu * up, rounding_of(type), 1e-6));
   const at::Tensor wide_dh = dh.to(at::kDouble);
   const at::Tensor gradient =
       at::cat({wide_dh * up * (sigmoid + silu * (1 - sigmoid)), wide_dh * silu}, 1);
@@ -158,6 +162,69 @@ TEST_CASE("SwiGLU's kernel gives gradients of fp64, also where exponentials over
                         5, width, nullptr);
   CHECK(at::allclose(dh.to(at::kDouble), silu * up, rounding_of(type), 1e-6));
   CHECK(at::allclose(d_gate_up.to(at::kDouble), gradient, rounding_of(type), 1e-6));
+}
+
+HeadRows head_rows(const at::Tensor& x_BTHW) {
+  return {x_BTHW.data_ptr(), x_BTHW.stride(0), x_BTHW.stride(1), x_BTHW.stride(2)};
+}
+
+// Returns x [B, T, heads, W] rotated in fp64.
+at::Tensor rotated(const at::Tensor& x_BTHW, const at::Tensor& cosine, const at::Tensor& sine) {
+  const int64_t half = x_BTHW.size(3) / 2;
+  const at::Tensor x = x_BTHW.to(at::kDouble).narrow(3, 0, half);
+  const at::Tensor y = x_BTHW.to(at::kDouble).narrow(3, half, half);
+  const at::Tensor c = cosine.to(at::kDouble).unsqueeze(1), s = sine.to(at::kDouble).unsqueeze(1);
+  return at::cat({x * c - y * s, y * c + x * s}, 3);
+}
+
+TEST_CASE("the rotary kernel rotates queries and keys as fp64 does, and back, of any strides") {
+  const at::ScalarType type = GENERATE(at::kFloat, at::kHalf, at::kBFloat16);
+  const int64_t width = GENERATE(2, 6, 16, 128);
+  const int64_t misaligned = GENERATE(0, 1);
+  const int64_t key_heads = GENERATE(1, 2);
+  constexpr int64_t kSequences = 2, kTokens = 5, kQueryHeads = 4;
+  at::manual_seed(1);
+  const auto heads_of = [&](int64_t heads) {
+    return rows_of(type, kSequences * kTokens, heads * width, misaligned)
+        .view({kSequences, kTokens, heads, width});
+  };
+  const at::Tensor angles = at::rand({kTokens, width / 2}, at::kDouble).mul_(6);
+  const at::Tensor cosine = angles.cos().to(type), sine = angles.sin().to(type);
+  const int64_t all_heads = kQueryHeads + 2 * key_heads;
+  const at::Tensor packed = heads_of(all_heads);
+  const at::Tensor before = packed.clone();
+  Rotation rotation{.query = head_rows(packed),
+                    .key = head_rows(packed.narrow(2, kQueryHeads, key_heads)),
+                    .packed = packed.data_ptr(),
+                    .cosine = cosine.data_ptr(),
+                    .sine = sine.data_ptr(),
+                    .rows = kSequences * kTokens,
+                    .tokens = kTokens,
+                    .query_heads = kQueryHeads,
+                    .key_value_heads = key_heads,
+                    .width = width};
+  start_rotation(rotation, *float_type_of(packed), nullptr);
+  const int64_t rotated_heads = kQueryHeads + key_heads;
+  CHECK(at::allclose(packed.narrow(2, 0, rotated_heads).to(at::kDouble),
+                     rotated(before.narrow(2, 0, rotated_heads), cosine, sine), rounding_of(type),
+                     1e-5));
+  CHECK(at::equal(packed.narrow(2, rotated_heads, key_heads),
+                  before.narrow(2, rotated_heads, key_heads)));
+
+  const at::Tensor query = heads_of(kQueryHeads).transpose(1, 2).contiguous().transpose(1, 2);
+  const at::Tensor key = heads_of(key_heads), value = heads_of(key_heads);
+  const at::Tensor result = heads_of(all_heads);
+  rotation.query = head_rows(query);
+  rotation.key = head_rows(key);
+  rotation.value = head_rows(value);
+  rotation.packed = result.data_ptr();
+  rotation.is_back = true;
+  start_rotation(rotation, *float_type_of(packed), nullptr);
+  CHECK(at::allclose(result.narrow(2, 0, kQueryHeads).to(at::kDouble),
+                     rotated(query, cosine, -sine), rounding_of(type), 1e-5));
+  CHECK(at::allclose(result.narrow(2, kQueryHeads, key_heads).to(at::kDouble),
+                     rotated(key, cosine, -sine), rounding_of(type), 1e-5));
+  CHECK(at::equal(result.narrow(2, rotated_heads, key_heads), value));
 }
 
 TEST_CASE("kernels find the last rows of more than 2^32 elements") {

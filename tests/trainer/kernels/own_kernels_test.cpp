@@ -1,3 +1,5 @@
+#include "trainer/kernels/own_kernels.h"
+
 #include <c10/cuda/CUDAFunctions.h>
 
 #include <catch2/catch.hpp>
@@ -5,8 +7,6 @@
 #include "tests/trainer/error_of.h"
 #include "tests/trainer/kernels/observed_calls.h"
 #include "trainer/kernels/aten_kernels.h"
-#include "trainer/kernels/cross_entropy_kernels.h"
-#include "trainer/kernels/swiglu_kernels.h"
 #include "trainer/step/fused_adam.h"
 
 namespace fsdp::own_kernels_test {
@@ -29,7 +29,7 @@ struct Arguments {
 
 TEST_CASE("cross-entropy reaches its launch, and wrong tensors do not", "[cross_entropy]") {
   if (c10::cuda::device_count() > 0) return;  // the tensors lie in host memory
-  CrossEntropyKernels<AtenKernels> kernels(c10::kCUDA);
+  AtenKernels kernels(c10::kCUDA);
   const Arguments given(GENERATE(at::kFloat, at::kHalf, at::kBFloat16), at::kCPU);
   CHECK_THAT(error_of([&] { kernels.cross_entropy(given.logits, given.labels, given.losses); }),
              SAYS_THAT_THERE_IS_NO_GPU);
@@ -45,7 +45,7 @@ TEST_CASE("cross-entropy reaches its launch, and wrong tensors do not", "[cross_
 }
 
 TEST_CASE("cross-entropy on meta launches once and allocates only the tokens", "[cross_entropy]") {
-  CrossEntropyKernels<AtenKernels> kernels(c10::kCUDA);
+  AtenKernels kernels(c10::kCUDA);
   const Arguments given(at::kBFloat16, at::kMeta);
   const int64_t logits_bytes = kRows * kVocabulary * 2;
   {
@@ -64,12 +64,13 @@ TEST_CASE("cross-entropy on meta launches once and allocates only the tokens", "
   CHECK(calls.allocations() == std::vector<int64_t>{kRows * 8});
 }
 
-TEST_CASE("the gradient of SwiGLU reaches its launch, and wrong tensors do not", "[swiglu]") {
+TEST_CASE("SwiGLU and its gradient reach their launches, and wrong tensors do not", "[swiglu]") {
   if (c10::cuda::device_count() > 0) return;  // the tensors lie in host memory
-  SwigluKernels<AtenKernels> kernels(c10::kCUDA);
+  AtenKernels kernels(c10::kCUDA);
   const auto type = GENERATE(at::kFloat, at::kHalf, at::kBFloat16);
   const at::Tensor dh = at::zeros({kRows, 24}, type);
   const at::Tensor gate_up = at::zeros({kRows, 48}, type);
+  CHECK_THAT(error_of([&] { kernels.swiglu(gate_up); }), SAYS_THAT_THERE_IS_NO_GPU);
   CHECK_THAT(error_of([&] { kernels.swiglu_backward(dh, gate_up); }), SAYS_THAT_THERE_IS_NO_GPU);
   CHECK_THAT(error_of([&] { kernels.swiglu_backward(gate_up, gate_up); }),
              Contains("gate and up of [6, 48] for dh of [6, 48]"));
@@ -78,7 +79,7 @@ TEST_CASE("the gradient of SwiGLU reaches its launch, and wrong tensors do not",
 }
 
 TEST_CASE("the gradient of SwiGLU on meta launches once, and h takes dh's memory", "[swiglu]") {
-  SwigluKernels<AtenKernels> kernels(c10::kCUDA);
+  AtenKernels kernels(c10::kCUDA);
   const auto meta = at::TensorOptions(at::kBFloat16).device(at::kMeta);
   const at::Tensor dh = at::empty({kRows, 24}, meta);
   const at::Tensor gate_up = at::empty({kRows, 48}, meta);
@@ -88,6 +89,23 @@ TEST_CASE("the gradient of SwiGLU on meta launches once, and h takes dh's memory
   CHECK(gradients.d_gate_up_N2F.sizes() == gate_up.sizes());
   CHECK(calls.names_of_launches() == std::vector<std::string>{"swiglu_backward"});
   CHECK(calls.allocations() == std::vector<int64_t>{kRows * 48 * 2});
+}
+
+TEST_CASE("a rotation reaches its launch, and wrong tensors do not", "[rotary]") {
+  if (c10::cuda::device_count() > 0) return;  // the tensors lie in host memory
+  const at::Tensor packed =
+      at::zeros({2, 3, 4, 16}, GENERATE(at::kFloat, at::kHalf, at::kBFloat16));
+  const at::Tensor angles = at::zeros({3, 1, 8}, packed.options());
+  CHECK_THAT(error_of([&] { own::rotate(packed, 2, angles, angles); }), SAYS_THAT_THERE_IS_NO_GPU);
+  const at::Tensor query = at::zeros({2, 2, 3, 16}, packed.options()).transpose(1, 2);
+  const at::Tensor key = query.narrow(2, 0, 1);
+  CHECK_THAT(error_of([&] { own::rotate_back(packed, query, key, key, angles, angles); }),
+             SAYS_THAT_THERE_IS_NO_GPU);
+  CHECK_THAT(error_of([&] { own::rotate(packed, 2, angles.narrow(0, 0, 2), angles); }),
+             Contains("cosines of [2, 1, 8]"));
+  const at::Tensor apart = at::zeros({2, 3, 2, 32}, packed.options()).slice(3, 0, 32, 2);
+  CHECK_THAT(error_of([&] { own::rotate_back(packed, apart, key, key, angles, angles); }),
+             Contains("should be contiguous"));
 }
 
 TEST_CASE("Adam's kernel reaches its launch with every mix of bf16 and fp32", "[adam]") {

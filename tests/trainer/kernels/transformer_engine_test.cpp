@@ -203,8 +203,12 @@ TEST_CASE("SwiGLU on meta allocates and launches what it does on a GPU", "[trans
   const at::Tensor h = kernels.swiglu(gate_up);
   const Kernels::SwigluGradients gradients = kernels.swiglu_backward(h, gate_up);
   CHECK(gradients.h_NF.is_same(h));
-  CHECK(calls.names_of_launches() == Strings{"nvte_swiglu", "nvte_dswiglu", "nvte_swiglu"});
   CHECK(calls.allocations() == Numbers{bytes / 2, bytes});
+  if (kHasCudaKernels) {
+    CHECK(calls.names_of_launches() == Strings{"nvte_swiglu", "swiglu_backward"});
+    return;
+  }
+  CHECK(calls.names_of_launches() == Strings{"nvte_swiglu", "nvte_dswiglu", "nvte_swiglu"});
   CHECK(calls.call("nvte_dswiglu").read_bytes == bytes * 3 / 2);
 }
 

@@ -17,8 +17,11 @@ TEST_CASE("kernels that were not compiled for a GPU are refused by its capabilit
   CHECK_THROWS_WITH(require(KernelSet::kTransformerEngine, {6, 1}),
                     "'kernels': transformer_engine is built for sm_75 sm_80 compute_100, and this "
                     "GPU has compute capability 6.1; use another GPU, or set kernels: aten");
-  CHECK_NOTHROW(
-      require(KernelSet::kAten, {6, 1}));  // libtorch's, which are checked with the driver
+  CHECK_THROWS_WITH(
+      require(KernelSet::kAten, {6, 1}),
+      "'kernels': fsdp-train's own kernels are built for sm_75 sm_80 compute_100, and "
+      "this GPU has compute capability 6.1; use another GPU");
+  CHECK_NOTHROW(require(KernelSet::kAten, {8, 9}));
   CHECK_NOTHROW(require_kernels_for(KernelSet::kTransformerEngine, "", ComputeCapability{6, 1}));
   CHECK_NOTHROW(require_kernels_for(KernelSet::kTransformerEngine, at::kCPU));  // no GPU
 }
