@@ -191,8 +191,8 @@ struct RunSpec {
     visit("device", self.device, "auto: cuda where there is a GPU, else cpu.", any_value(),
           Effect::kLossesWithDropout);
     visit("kernels", self.kernels,
-          "aten: libtorch's; transformer_engine: NVIDIA's and our own on CUDA, where its wheel is "
-          "installed; auto: aten.");
+          "aten: libtorch's, and some of our own on CUDA; transformer_engine: NVIDIA's and our own on "
+          "CUDA, where its wheel is installed; auto: aten.");
     visit("threads_per_rank", self.threads_per_rank,
           "CPU threads of one rank; absent: OMP_NUM_THREADS, else cores / local ranks.",
           from_to(1, kMostThreads), Effect::kNotLosses);
