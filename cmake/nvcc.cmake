@@ -22,8 +22,8 @@ if(NOT NVCC_PROGRAM)
 endif()
 
 # The GPUs that PyTorch's wheels have kernels for; CUDA 13 has left V100 (sm_70) out. The last one
-# serves later GPUs. 12.8 is the first that knows sm_100.
-set(kernel_architectures sm_75 sm_80 sm_90 sm_100 compute_100)
+# serves later GPUs. 12.8 is the first that knows sm_100 and sm_120.
+set(kernel_architectures sm_75 sm_80 sm_90 sm_100 sm_120 compute_100)
 if(nvcc_version VERSION_LESS 12.8)
   set(kernel_architectures sm_75 sm_80 sm_90 compute_90)
 endif()

@@ -390,8 +390,8 @@ def test_cmake_refuses_what_set_up_refuses(folder, version, cuda, said):
 @pytest.mark.parametrize(("nvcc", "cudart", "architectures"), [
     ("12.0", 12, "sm_70 sm_75 sm_80 sm_90 compute_90"),
     ("12.7", 12, "sm_70 sm_75 sm_80 sm_90 compute_90"),
-    ("12.8", 12, "sm_70 sm_75 sm_80 sm_90 sm_100 compute_100"),
-    ("13.0", 13, "sm_75 sm_80 sm_90 sm_100 compute_100"),
+    ("12.8", 12, "sm_70 sm_75 sm_80 sm_90 sm_100 sm_120 compute_100"),
+    ("13.0", 13, "sm_75 sm_80 sm_90 sm_100 sm_120 compute_100"),
     ("11.8", 12, ""),
     ("13.0", 12, ""),
 ])

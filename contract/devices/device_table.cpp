@@ -79,6 +79,7 @@ std::optional<double> DeviceModel::peak_tflops(Dtype dtype) const {
 }
 
 DeviceModel DeviceTable::find(const std::string& name) const {
+  if (const DeviceModel* device = device_of(name)) return *device;
   const std::string plain = without_ornaments(name);
   std::vector<std::string> names, beginning_so;
   for (const DeviceModel& device : devices) {

@@ -36,9 +36,9 @@ struct DeviceTable {
   double context_gib = 0;            // part of a GPU's memory that CUDA takes
   double context_with_nccl_gib = 0;  // the same with NCCL's buffers
 
-  // Finds a device by its name ("a100-80", "A100-80"), or by a first part that only one name has
-  // ("h100"). A size, such as "24GB" (24e9 bytes) or "24GiB", gives a GPU with this memory and
-  // nothing else known. Throws ConfigError if `name` is none of these.
+  // Finds a device by its name ("a100-80", "A100-80"), as device_of() does, or by a first part that
+  // only one name has ("h100"). A size, such as "24GB" (24e9 bytes) or "24GiB", gives a GPU with
+  // this memory and nothing else known. Throws ConfigError if `name` is none of these.
   DeviceModel find(const std::string& name) const;
   // The device with this driver name, such as "NVIDIA H100 80GB HBM3". Null if the name is unknown,
   // such as the name of a slice of a GPU (MIG).

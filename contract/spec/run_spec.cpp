@@ -344,6 +344,13 @@ bool wants_checkpoints(const RunSpec& spec) {
   return spec.checkpoint.every_steps || spec.checkpoint.at_end || spec.checkpoint.when_improved;
 }
 
+double tokens_per_step(const RunSpec& spec) {
+  const DataSpec& data = spec.data;
+  const int64_t row = data.kind == DataKind::kWikihow ? data.input_length + data.target_length
+                                                      : data.sequence_length;
+  return static_cast<double>(spec.batch.total.value_or(0)) * static_cast<double>(row);
+}
+
 bool wants_evaluations(const RunSpec& spec) {
   return spec.evaluation.every_steps || spec.evaluation.each_epoch;
 }

@@ -191,8 +191,8 @@ struct RunSpec {
     visit("device", self.device, "auto: cuda where there is a GPU, else cpu.", any_value(),
           Effect::kLossesWithDropout);
     visit("kernels", self.kernels,
-          "aten: libtorch's, and some of our own on CUDA; transformer_engine: NVIDIA's and our own on "
-          "CUDA, where its wheel is installed; auto: aten.");
+          "aten: libtorch's, and some of our own on CUDA; transformer_engine: NVIDIA's and our own "
+          "on CUDA, where its wheel is installed; auto: aten.");
     visit("threads_per_rank", self.threads_per_rank,
           "CPU threads of one rank; absent: OMP_NUM_THREADS, else cores / local ranks.",
           from_to(1, kMostThreads), Effect::kNotLosses);
@@ -230,6 +230,9 @@ int64_t memory_limit_bytes(const RunSpec& spec);
 
 // The number of the training set's `rows` that are held out for validation.
 int64_t held_out_rows(const EvaluationSpec& evaluation, int64_t rows);
+
+// The tokens of a step of all ranks, with all that fill rows up. Every row counts as the longest.
+double tokens_per_step(const RunSpec& spec);
 
 // True if the training of a model with `config` drops activations at random.
 bool has_dropout(const RunSpec& spec, const ModelConfig& config);

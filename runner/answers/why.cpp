@@ -163,11 +163,6 @@ std::string change_text(const FigureChange& change, double unit, int least) {
   return signed_text(change.total / unit, digits) + ' ' + change.unit + parts;
 }
 
-double tokens_per_step(const RunSpec& spec) {
-  return static_cast<double>(spec.batch.total.value_or(0)) *
-         static_cast<double>(spec.data.sequence_length);
-}
-
 }  // namespace
 
 Explained explained(const ComparisonRow& run) {

@@ -134,9 +134,13 @@ std::string key_shares_text(ExperimentPlans& plans, const RunSpec& run, const Ru
       for (const RunSpecKey* key : groups[i]) key->copy(run, spec);
     }
     try {
-      const RunPlan plan = plans.plan_spec(resolved_again(std::move(spec)));
-      const auto bytes = static_cast<double>(plan.memory_allocated_bytes_max);
-      return PlannedFigures{bytes, is_calibrated(plan) ? plan.step_time_ms : std::nullopt};
+      spec = resolved_again(std::move(spec));
+      const RunPlan plan = plans.plan_spec(spec);
+      PlannedFigures figures{.memory_bytes = static_cast<double>(plan.memory_allocated_bytes_max)};
+      if (is_calibrated(plan)) {  // for as many tokens as a step of the run has
+        figures.time_ms = *plan.step_time_ms * tokens_per_step(run) / tokens_per_step(spec);
+      }
+      return figures;
     } catch (const ConfigError&) {
       return std::nullopt;
     }

@@ -58,7 +58,9 @@ DeviceForRuns find_gpu(const std::optional<std::string>& name, const Expansion& 
     const DeviceModel model = device_table().find(*name);
     DeviceForRuns there = gpu(model.memory_gib, model.compute_capability,
                               fmt::format("{}, {:.4g} GiB", model.name, model.memory_gib));
-    if (!model.driver_names.empty()) there.device.name = model.driver_names.front();
+    if (!model.driver_names.empty()) {
+      there.device.name = device_table().device_of(*name) ? *name : model.driver_names.front();
+    }
     return there;
   }
   if (const auto& gib = spec.slurm.gpu_memory_gib; gib && host.gpus.empty()) {

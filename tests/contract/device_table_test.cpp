@@ -14,6 +14,7 @@ TEST_CASE("a GPU is known by what its driver calls it, and by nothing like it") 
   REQUIRE(table.device_of("NVIDIA H100 80GB HBM3"));
   CHECK(table.device_of("NVIDIA H100 80GB HBM3")->name == "h100-80");
   CHECK(table.device_of("NVIDIA A100-SXM4-40GB")->name == "a100-40");
+  CHECK(table.find("NVIDIA A100-SXM4-40GB").name == "a100-40");
   CHECK(table.device_of("Tesla V100-SXM2-32GB")->name == "v100-32");
   CHECK_FALSE(table.device_of("NVIDIA H100 PCIe"));  // slower than the HBM3 one
   CHECK_FALSE(table.device_of("NVIDIA A100-SXM4-80GB MIG 1g.10gb"));

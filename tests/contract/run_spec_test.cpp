@@ -35,6 +35,15 @@ TEST_CASE("every number has a largest value, the default is below it, and doubli
   CHECK(numbers > 50);
 }
 
+TEST_CASE("a step has the tokens of all rows, of articles and summaries both") {
+  RunSpec spec;
+  spec.batch.total = 16;
+  spec.data.sequence_length = 128;
+  CHECK(tokens_per_step(spec) == 16 * 128);
+  spec.data.kind = DataKind::kWikihow;
+  CHECK(tokens_per_step(spec) == 16 * (512 + 150));
+}
+
 TEST_CASE("products that would wrap are refused by name") {
   const std::string many =
       "batch.size_per_rank: 1000000\nbatch.gradient_accumulation_steps: 1000000\n";

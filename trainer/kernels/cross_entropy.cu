@@ -11,6 +11,8 @@ constexpr int kThreads = 512;
 constexpr int kWarps = kThreads / kWarpThreads;
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 constexpr int kBlocksPerMultiprocessor = 2;
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1200
+constexpr int kBlocksPerMultiprocessor = 3;  // 1,536 threads
 #else
 constexpr int kBlocksPerMultiprocessor = 4;  // 2,048 threads
 #endif

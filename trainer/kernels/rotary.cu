@@ -8,17 +8,10 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int64_t kPartBytes = 16;  // the size of one load
 
+// A block rotates a row.
 template <typename T, int kCount>
-__global__ __launch_bounds__(kThreads) void rotate(Rotation rotation, int64_t parts) {
-  const int64_t index = int64_t{blockIdx.x} * kThreads + threadIdx.x;
-  if (index < parts) rotate_part<T, kCount>(rotation, index);
-}
-
-template <typename T, int kCount>
-void start(const Rotation& rotation, cudaStream_t stream) {
-  const int64_t parts = rotation.rows * heads_of(rotation) * (rotation.width / 2 / kCount);
-  const int64_t blocks = (parts + kThreads - 1) / kThreads;
-  start_kernel(rotate<T, kCount>, blocks, kThreads, stream, rotation, parts);
+__global__ __launch_bounds__(kThreads) void rotate(Rotation rotation) {
+  rotate_row<T, kCount>(rotation, blockIdx.x, threadIdx.x, kThreads);
 }
 
 bool is_aligned(const void* data) { return reinterpret_cast<uintptr_t>(data) % kPartBytes == 0; }
@@ -40,9 +33,9 @@ cudaError_t start_rotation(const Rotation& rotation, FloatType type, cudaStream_
                                    is_aligned(rotation.value, kCount);
     if (rotation.width % (2 * kCount) == 0 && are_heads_aligned && is_aligned(rotation.packed) &&
         is_aligned(rotation.cosine) && is_aligned(rotation.sine)) {
-      start<T, kCount>(rotation, stream);
+      start_kernel(rotate<T, kCount>, rotation.rows, kThreads, stream, rotation);
     } else {
-      start<T, 1>(rotation, stream);
+      start_kernel(rotate<T, 1>, rotation.rows, kThreads, stream, rotation);
     }
   });
 }

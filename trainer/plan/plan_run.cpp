@@ -76,14 +76,17 @@ void evaluate(TrainingStep& training, const std::function<Batch()>& batch) {
   sums.narrow(0, 0, 2).add_(training.evaluate(planned));
 }
 
-// Allocates the host buffers through which a checkpoint of GPU memory is written.
-void save_through_ring(const RunSpec& spec, const Backend& backend) {
+// Returns the host buffers through which checkpoints of GPU memory are written. They stay.
+WriterThread::HostBuffers buffers_of_checkpoints(const RunSpec& spec, const Backend& backend) {
   const bool is_on_gpu = backend.planned_for() != at::kCPU;
   const bool is_on_host =
       spec.strategy.offload != Offload::kNone && spec.checkpoint.state_dict == StateDict::kSharded;
-  if (!wants_checkpoints(spec) || !is_on_gpu || is_on_host) return;
-  WriterThread::HostBuffers ring;
-  for (at::Tensor& bytes : ring) bytes = backend.empty_host(WriterThread::kBufferBytes, at::kByte);
+  WriterThread::HostBuffers buffers;
+  if (!wants_checkpoints(spec) || !is_on_gpu || is_on_host) return buffers;
+  for (at::Tensor& bytes : buffers) {
+    bytes = backend.empty_host(WriterThread::kBufferBytes, at::kByte);
+  }
+  return buffers;
 }
 
 // Returns about how many bytes a merge needs at once in rank 0's host memory: the size of the
@@ -122,7 +125,7 @@ void run_phases(const RunSpec& spec, const ModelConfig& config, Backend& backend
     const MemoryScope scope(MemoryPhase::kCheckpoint);
     for_each_whole_unit(training.store(), mesh, [](const FlatLayout&, const at::Tensor&) {});
   }
-  save_through_ring(spec, backend);
+  const WriterThread::HostBuffers buffers = buffers_of_checkpoints(spec, backend);
   if (wants_checkpoints(spec)) plan.checkpoint_bytes = checkpoint_bytes(spec, training, mesh);
   at::Tensor merged;
   if (wants_checkpoints(spec) && spec.checkpoint.merge) {
