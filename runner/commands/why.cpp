@@ -109,18 +109,20 @@ std::string planned_shares(const WhyArguments& arguments, const ComparisonRow& r
   }
 }
 
-// Says why the run's step differs from its plan, and which settings the plans prefer. Nothing for a
-// run on another kind of CPU than this one, or with more memory than is left here.
+// Says why the run's step differs from its plan, and which settings the plans prefer. This host
+// plans no run of another kind of CPU, or with more memory than is left here.
 std::vector<std::string> advice(const WhyArguments& arguments, const ComparisonRow& run) {
+  const std::vector<std::string> elsewhere{
+      "What would help: `fsdp-run plan FILE --suggest` with the experiment's file."};
   const bool is_cpu = run.spec.device != DeviceKind::kCuda;
-  if (is_cpu && run.device_name != processor_name()) return {};
+  if (is_cpu && run.device_name != processor_name()) return elsewhere;
   const Expansion alone = expansion_of(run.point, run.spec);
   try {
     ExperimentPlans plans = plans_of(arguments, run, alone);
     Suggestions suggestions = suggestions_for(plans, alone.runs.front());
     const PlannedRow& planned = suggestions.rows.front();
     if (!planned.plan) return {"What would help is not known: " + planned.problem};
-    if (is_cpu && planned.plan->fit == Fit::kDoesNotFit) return {};
+    if (is_cpu && planned.plan->fit == Fit::kDoesNotFit) return elsewhere;
     std::vector<std::string> lines;
     if (const auto change = time_change(explained(run), explained(run.spec, *planned.plan))) {
       lines.push_back(fmt::format("{} against its plan: {}", run.point, time_change_text(*change)));
