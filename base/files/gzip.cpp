@@ -1,5 +1,4 @@
-// Compresses texts with zlib as gzip does. The size of what is read is limited, because other
-// people may have written it.
+// Compresses texts with zlib as gzip does. Files of other people are read up to a limit of size.
 #include "base/files/gzip.h"
 
 #include <zlib.h>

@@ -22,7 +22,7 @@ struct MemoryChange {
   int64_t pool = 0;               // of the allocating stream; a GPU's allocator keeps pools apart
   int64_t at_ns = 0;              // since the first traced step began; 0 in plans
 
-  // What it adds to the memory in use; negative for a release.
+  // Returns the bytes that it adds to the memory in use; negative for a release.
   int64_t added_bytes() const { return is_release ? -bytes : bytes; }
 
   static void visit_fields(auto& self, auto&& visit) {

@@ -45,13 +45,12 @@ constexpr TimeGroup kTimeGroups[] = {
     {"other work", TimePart::kOther, TimePart::kOther},
 };
 
-// True if the products are known apart from the other computation. Plans do not know them: a
-// calibration times whole modules.
-bool are_products_known(const TimeByPart& time) {
+// Returns the time of products and attention. Plans do not know it: a calibration times whole
+// modules.
+double time_of_products(const TimeByPart& time) {
   using enum TimePart;
   return time[kProductsForward] + time[kProductsBackward] + time[kAttentionForward] +
-             time[kAttentionBackward] >
-         0;
+         time[kAttentionBackward];
 }
 
 // Adds products and attention to the other kernels.
@@ -82,8 +81,8 @@ std::string signed_text(double figure, int digits) {
   return text.find_first_of("123456789") == std::string::npos ? "0" : text;
 }
 
-std::string name_of(const TimeGroup& group, bool are_products_known) {
-  const bool is_all = group.forward == TimePart::kKernelsForward && !are_products_known;
+std::string name_of(const TimeGroup& group, const TimeByPart& time) {
+  const bool is_all = group.forward == TimePart::kKernelsForward && time_of_products(time) == 0;
   return is_all ? "computation" : group.name;
 }
 
@@ -92,7 +91,7 @@ std::string name_with_passes(const TimeGroup& group, const TimeByPart& run,
                              const TimeByPart& baseline, double total) {
   const int digits = decimals_for(total, 0);
   const bool has_passes = group.forward == TimePart::kAllGatherForward;
-  if (!has_passes) return name_of(group, are_products_known(run));
+  if (!has_passes) return name_of(group, run);
   return fmt::format("{} (backward {}, forward {})", group.name,
                      signed_text(run[group.backward] - baseline[group.backward], digits),
                      signed_text(run[group.forward] - baseline[group.forward], digits));
@@ -211,7 +210,7 @@ Parts time_parts(const Explained& of) {
   Parts parts;
   if (!of.time) return parts;
   for (const TimeGroup& group : kTimeGroups) {
-    parts.emplace_back(name_of(group, are_products_known(*of.time)), time_of(group, *of.time));
+    parts.emplace_back(name_of(group, *of.time), time_of(group, *of.time));
   }
   sort_by_size(parts);
   return parts;
@@ -236,24 +235,19 @@ std::string peak_text(const ComparisonRow& run) {
   if (!of.time || !run.mfu_percent || !run.hfu_percent) return "";
   double step_ms = 0;
   for (const double part_ms : of.time->milliseconds) step_ms += part_ms;
-  double products_ms = 0;
-  for (const TimeGroup& group : kTimeGroups) {
-    const bool has_flops =
-        group.forward == TimePart::kProductsForward || group.forward == TimePart::kAttentionForward;
-    if (has_flops) products_ms += time_of(group, *of.time);
-  }
   return fmt::format(
       "Products and attention take {} ms. At the peak of {} they would take {} ms (MFU {} %, HFU "
       "{} %).",
-      three_digits(products_ms), run.device_name, three_digits(*run.hfu_percent / 100 * step_ms),
-      three_digits(*run.mfu_percent), three_digits(*run.hfu_percent));
+      three_digits(time_of_products(*of.time)), run.device_name,
+      three_digits(*run.hfu_percent / 100 * step_ms), three_digits(*run.mfu_percent),
+      three_digits(*run.hfu_percent));
 }
 
 std::optional<FigureChange> time_change(const Explained& run, const Explained& other) {
   if (!run.time || !other.time || !run.step_time_ms || !other.step_time_ms) return std::nullopt;
   Explained own = run;
   Explained baseline = with_tokens_of(run, other);
-  if (!are_products_known(*own.time) || !are_products_known(*baseline.time)) {
+  if (time_of_products(*own.time) == 0 || time_of_products(*baseline.time) == 0) {
     own.time = with_all_kernels(*own.time);
     baseline.time = with_all_kernels(*baseline.time);
   }

@@ -18,7 +18,7 @@ struct Explained {
   std::optional<double> step_time_ms{};
   std::optional<TimeByPart> time{};  // nullopt: no account, as in results of older versions
   int64_t slowest_rank = 0;
-  std::string slowest_host{};  // of this rank, in a job of Slurm
+  std::string slowest_host{};        // of this rank, in a job of Slurm
   double slowest_rank_extra_ms = 0;  // that this rank alone works longer
   std::optional<double> allocated_bytes{};
   std::optional<MemoryByUse> uses{};
@@ -52,7 +52,7 @@ struct FigureChange {
 };
 
 // Return the change of the median step's time, for as many tokens, and of the peak of allocated
-// memory. nullopt: the parts of one side are not known.
+// memory. nullopt if the parts of one side are not known.
 std::optional<FigureChange> time_change(const Explained& own, const Explained& baseline);
 std::optional<FigureChange> memory_change(const Explained& own, const Explained& baseline);
 

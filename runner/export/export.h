@@ -38,8 +38,8 @@ struct ExportOptions {
 //
 // Figures are not rounded. The curves of tensorboard and wandb show the run's newest attempt. If it
 // resumed from a checkpoint, the curves begin with the attempts before it. Throws std::system_error
-// if something cannot be written. Of traces and memory, throws ConfigError if no run has a trace,
-// and std::runtime_error if a trace is not what fsdp-train writes.
+// if something cannot be written. The formats trace and memory throw ConfigError if no run has a
+// trace. They throw std::runtime_error if a trace is not as fsdp-train writes it.
 void export_runs(const Store& store, std::span<const ComparisonRow> rows,
                  const std::filesystem::path& folder, const ExportOptions& options);
 

@@ -59,7 +59,7 @@ DeviceForRuns find_gpu(const std::optional<std::string>& name, const Expansion& 
     DeviceForRuns there = gpu(model.memory_gib, model.compute_capability,
                               fmt::format("{}, {:.4g} GiB", model.name, model.memory_gib));
     if (!model.driver_names.empty()) {
-      there.device.name = device_table().device_of(*name) ? *name : model.driver_names.front();
+      there.device.name = is_among(model.driver_names, *name) ? *name : model.driver_names.front();
     }
     return there;
   }

@@ -47,7 +47,7 @@ constexpr double kMebibyte = 1 << 20;
 }  // namespace
 
 // Preloaded into ranks. Each call of one part of their step takes SLOW_MS longer. SLOW_PART is
-// optimizer, products, gather, reduce, data or link. Of a link, each MiB takes SLOW_MS longer. A
+// optimizer, products, gather, reduce, data or link. Each MiB of a link takes SLOW_MS longer. A
 // test thereby knows the cause of a difference.
 
 extern "C" ssize_t pread(int file, void* bytes, size_t size, off_t offset) {

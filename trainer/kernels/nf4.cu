@@ -29,8 +29,8 @@ cudaError_t start_dequantize_nf4(const uint8_t* bytes, int64_t numel, void* out,
   return with_type(type, [&](auto* like) {
     using T = std::remove_pointer_t<decltype(like)>;
     constexpr int kCount = kStoreBytes / sizeof(T);
-    const bool is_aligned = reinterpret_cast<uintptr_t>(out) % kStoreBytes == 0;
-    const auto kernel = is_aligned ? dequantize_nf4<T, kCount> : dequantize_nf4<T, 1>;
+    const auto kernel =
+        is_aligned(out, kStoreBytes) ? dequantize_nf4<T, kCount> : dequantize_nf4<T, 1>;
     const int64_t parts = (numel + kNf4Part - 1) / kNf4Part;
     start_kernel(kernel, (parts + kThreads - 1) / kThreads, kThreads, stream, bytes,
                  Nf4Layout{numel}, static_cast<T*>(out));

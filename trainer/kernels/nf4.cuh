@@ -38,8 +38,8 @@ FSDP_HOST_DEVICE float nf4_scale(const uint8_t* bytes, const Nf4Layout& layout, 
   return rounded_product(code, scales[block / kNf4ScalesBlock]) + mean;
 }
 
-// Values of one block, stored in 4 bytes. The 16-bit values of a part are one store, so those of a
-// warp are contiguous.
+// Values of one block, stored in 4 bytes. A thread writes them with one store if they have 16 bits.
+// The stores of a warp are then contiguous.
 inline constexpr int kNf4Part = 8;
 
 // Dequantizes part `index` of kNf4Part values to `out`, which is aligned to kCount items.

@@ -39,11 +39,6 @@ void check_cross_entropy(const at::Tensor& logits_CV, const at::Tensor& labels_C
               " labels and room for ", loss_C1.numel(), " losses");
 }
 
-// The queries and keys of packed heads [B, T, heads, W].
-at::Tensor queries_and_keys(const at::Tensor& packed_BTHW, int64_t query_heads) {
-  return packed_BTHW.narrow(2, 0, (packed_BTHW.size(2) + query_heads) / 2);
-}
-
 void check_rotation(const at::Tensor& packed_BTHW, const at::Tensor& cosine,
                     const at::Tensor& sine) {
   TORCH_CHECK(packed_BTHW.is_contiguous() && cosine.is_contiguous() && sine.is_contiguous(),
@@ -129,15 +124,15 @@ void evaluate_cross_entropy(const at::Tensor& logits_CV, const at::Tensor& label
 void rotate(const at::Tensor& packed_BTHW, int64_t query_heads, const at::Tensor& cosine,
             const at::Tensor& sine) {
   check_rotation(packed_BTHW, cosine, sine);
-  const at::Tensor rotated = queries_and_keys(packed_BTHW, query_heads);
+  const int64_t key_heads = (packed_BTHW.size(2) - query_heads) / 2;
+  const at::Tensor rotated = packed_BTHW.narrow(2, 0, query_heads + key_heads);
   const Tensors reads{rotated, cosine, sine};
   const Tensors writes{rotated};
   LAUNCH("rotation", reads, writes,
-         start_rotation(
-             packed_BTHW, query_heads,
-             {.query = rows_of(packed_BTHW),
-              .key = rows_of(rotated.narrow(2, query_heads, rotated.size(2) - query_heads))},
-             cosine, sine));
+         start_rotation(packed_BTHW, query_heads,
+                        {.query = rows_of(packed_BTHW),
+                         .key = rows_of(packed_BTHW.narrow(2, query_heads, key_heads))},
+                        cosine, sine));
 }
 
 void rotate_back(const at::Tensor& packed_BTHW, const at::Tensor& query_BTHW,

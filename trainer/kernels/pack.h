@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+
 namespace fsdp {
 
 // Consecutive items that are loaded and stored together.
@@ -8,5 +10,10 @@ struct alignas(sizeof(T) * kItems) Pack {
   static constexpr int kCount = kItems;
   T items[kItems];
 };
+
+// True if packs of this size can be loaded from `data`.
+inline bool is_aligned(const void* data, int64_t bytes) {
+  return reinterpret_cast<uintptr_t>(data) % bytes == 0;
+}
 
 }  // namespace fsdp

@@ -14,10 +14,8 @@ __global__ __launch_bounds__(kThreads) void rotate(Rotation rotation) {
   rotate_row<T, kCount>(rotation, blockIdx.x, threadIdx.x, kThreads);
 }
 
-bool is_aligned(const void* data) { return reinterpret_cast<uintptr_t>(data) % kPartBytes == 0; }
-
-bool is_aligned(const HeadRows& rows, int64_t count) {
-  return is_aligned(rows.data) && rows.sequence_stride % count == 0 &&
+bool are_aligned(const HeadRows& rows, int64_t count) {
+  return is_aligned(rows.data, kPartBytes) && rows.sequence_stride % count == 0 &&
          rows.token_stride % count == 0 && rows.head_stride % count == 0;
 }
 
@@ -28,15 +26,13 @@ cudaError_t start_rotation(const Rotation& rotation, FloatType type, cudaStream_
   return with_type(type, [&](auto* like) {
     using T = std::remove_pointer_t<decltype(like)>;
     constexpr int kCount = kPartBytes / sizeof(T);
-    const bool are_heads_aligned = is_aligned(rotation.query, kCount) &&
-                                   is_aligned(rotation.key, kCount) &&
-                                   is_aligned(rotation.value, kCount);
-    if (rotation.width % (2 * kCount) == 0 && are_heads_aligned && is_aligned(rotation.packed) &&
-        is_aligned(rotation.cosine) && is_aligned(rotation.sine)) {
-      start_kernel(rotate<T, kCount>, rotation.rows, kThreads, stream, rotation);
-    } else {
-      start_kernel(rotate<T, 1>, rotation.rows, kThreads, stream, rotation);
-    }
+    const bool is_wide =
+        rotation.width % (2 * kCount) == 0 && are_aligned(rotation.query, kCount) &&
+        are_aligned(rotation.key, kCount) && are_aligned(rotation.value, kCount) &&
+        is_aligned(rotation.packed, kPartBytes) && is_aligned(rotation.cosine, kPartBytes) &&
+        is_aligned(rotation.sine, kPartBytes);
+    const auto kernel = is_wide ? rotate<T, kCount> : rotate<T, 1>;
+    start_kernel(kernel, rotation.rows, kThreads, stream, rotation);
   });
 }
 

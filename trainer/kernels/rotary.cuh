@@ -53,8 +53,8 @@ FSDP_HOST_DEVICE void rotate_part(const Rotation& rotation, int64_t row, int64_t
 }
 
 // Rotates the part of a row that belongs to `thread` of `threads`. kCount divides half of the
-// width, and all heads are aligned to kCount items. Divisions have 32 bits, because those of 64
-// would take longer than the memory.
+// width. All heads are aligned to kCount items. Divisions of 64 bits would take longer than the
+// memory, so they have 32 bits.
 template <typename T, int kCount>
 FSDP_HOST_DEVICE void rotate_row(const Rotation& rotation, uint32_t row, uint32_t thread,
                                  uint32_t threads) {

@@ -17,9 +17,9 @@ struct HeadRows {
   int64_t head_stride = 0;
 };
 
-// Rotates the pairs of element i and i + width / 2 of every query and key head by the angle of the
-// token (Su et al. 2021, RoFormer), and copies values. Everything between reading and writing is
-// fp32.
+// A rotation of queries and keys by the angles of their tokens (Su et al. 2021, RoFormer). Elements
+// i and i + width / 2 of a head are a pair, which is rotated. Values are copied. Everything between
+// reading and writing is fp32.
 struct Rotation {
   HeadRows query{};
   HeadRows key{};

@@ -23,14 +23,12 @@ __global__ __launch_bounds__(kThreads) void swiglu_backward(T* dh, const T* gate
   if (index < parts) swiglu_backward_part<T, kCount>(dh, gate_up, d_gate_up, width, index);
 }
 
-bool is_aligned(const void* data) { return reinterpret_cast<uintptr_t>(data) % kPartBytes == 0; }
-
 // Starts `wide` if all rows are aligned to its parts, else `narrow`. Both have the arguments
 // `tensors`, width and number of parts.
 template <int kCount, typename Kernel, typename... T>
 void start(Kernel* wide, Kernel* narrow, int64_t rows, int64_t width, cudaStream_t stream,
            T*... tensors) {
-  const bool is_wide = width % kCount == 0 && (is_aligned(tensors) && ...);
+  const bool is_wide = width % kCount == 0 && (is_aligned(tensors, kPartBytes) && ...);
   const int64_t parts = rows * width / (is_wide ? kCount : 1);
   const int64_t blocks = (parts + kThreads - 1) / kThreads;
   start_kernel(is_wide ? wide : narrow, blocks, kThreads, stream, tensors..., width, parts);

@@ -132,10 +132,6 @@ __global__ __launch_bounds__(kThreads) void quantized_adam(QuantizedAdamTensors 
   }
 }
 
-bool is_aligned(const void* data, int64_t bytes) {
-  return reinterpret_cast<uintptr_t>(data) % bytes == 0;
-}
-
 template <typename Parameter, typename State>
 void start(const AdamTensors& tensors, const AdamSettings& settings, const AdamRounding& rounding,
            const AdamNumbers& numbers, cudaStream_t stream) {
