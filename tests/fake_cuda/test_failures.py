@@ -30,6 +30,9 @@ def test_one_rank_out_of_memory(trainer, fake_cuda, ranks, full, free_mib, tmp_p
     codes = wait_for(start(trainer, run(ranks), tmp_path / "run", preload=fake_cuda))
     check_out_of_memory(codes, full, tmp_path / "run")
     assert "CUDA out of memory" in reason(tmp_path / "run", full)
+    if free_mib == 24:
+        log = log_file(tmp_path / "run", full).read_text()
+        assert "KiB optimizer_state" in log.partition("the largest tensors at that time: ")[2]
 
 
 # Each phase has an operation that no phase before it has, or that has come once before.

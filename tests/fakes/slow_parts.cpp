@@ -40,6 +40,13 @@ bool is_data(int file) {
   return path.extension() == ".npy";
 }
 
+// True for each product, or in each step for the one that SLOW_CALL names.
+thread_local int products_of_step = 0;
+bool is_slow_product() {
+  static const char* const call = std::getenv("SLOW_CALL");
+  return call == nullptr || products_of_step++ == std::atoi(call);
+}
+
 // The exchange of ranks of one host reads larger parts than this only for gathers.
 constexpr size_t kChunkBytes = 256 << 10;
 constexpr double kMebibyte = 1 << 20;
@@ -48,7 +55,8 @@ constexpr double kMebibyte = 1 << 20;
 
 // Preloaded into ranks. Each call of one part of their step takes SLOW_MS longer. SLOW_PART is
 // optimizer, products, gather, reduce, data or link. Each MiB of a link takes SLOW_MS longer. A
-// test thereby knows the cause of a difference.
+// test thereby knows the cause of a difference. SLOW_CALL is the number of the one product that is
+// slower in each step, from 0; not set: all are.
 
 extern "C" ssize_t pread(int file, void* bytes, size_t size, off_t offset) {
   static const auto original = next(&pread, "pread");
@@ -71,7 +79,7 @@ at::Tensor& addmm_out::call(const at::Tensor& self, const at::Tensor& a, const a
                             const at::Scalar& beta, const at::Scalar& alpha, at::Tensor& out) {
   static const auto original = next(
       &addmm_out::call, "_ZN2at4_ops9addmm_out4callERKNS_6TensorES4_S4_RKN3c106ScalarES8_RS2_");
-  slow_down("products");
+  if (is_slow_product()) slow_down("products");
   return original(self, a, b, beta, alpha, out);
 }
 
@@ -86,6 +94,7 @@ void _fused_adamw_::call(at::TensorList self, at::TensorList grads, at::TensorLi
                                     "6TensorEEES5_S5_S5_S5_S5_dddddbbRKSt8optional"
                                     "IS4_ES9_");
   slow_down("optimizer");
+  products_of_step = 0;
   original(self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr, beta1, beta2,
            weight_decay, eps, amsgrad, maximize, grad_scale, found_inf);
 }
@@ -98,7 +107,7 @@ void mkldnn_matmul(const at::Tensor& a, const at::Tensor& b, const at::Tensor& r
                    float alpha) {
   static const auto original =
       next(&mkldnn_matmul, "_ZN2at6native13mkldnn_matmulERKNS_6TensorES3_S3_ff");
-  slow_down("products");
+  if (is_slow_product()) slow_down("products");
   original(a, b, result, beta, alpha);
 }
 

@@ -33,9 +33,10 @@ def runs(call, trainer, slow_parts, tmp_path):
     words of `why` on their times."""
     write_tokens(tmp_path)
 
-    def train(part, time_ms, rank=None):
+    def train(part, time_ms, rank=None, call_of_step=None):
         variables = [f"LD_PRELOAD={slow_parts}", f"SLOW_PART={part}", f"SLOW_MS={time_ms}"]
         variables += [f"SLOW_RANK={rank}"] if rank is not None else []
+        variables += [f"SLOW_CALL={call_of_step}"] if call_of_step is not None else []
         (tmp_path / "causes.yaml").write_text(EXPERIMENT % ", ".join(variables))
         call("causes.yaml", "--trainer", trainer, "--rerun")
         table = call("report", "--format", "csv", "--per-run").stdout
@@ -72,6 +73,14 @@ def test_a_part_that_is_slow_on_one_rank_is_named_with_the_rank(runs, slow_rank)
     assert slow["account_rank"] == str(slow_rank)
     assert said[3].startswith(f"products (on rank {slow_rank} alone)"), said[0]
     assert float(slow["slowest_rank_extra_ms"]) == pytest.approx(more(slow, usual, MS_BY_PART), rel=0.2)
+
+
+@pytest.mark.parametrize("phase, call_of_step", [("forward", 9), ("backward", 28)])
+def test_a_rank_that_is_slow_in_a_single_unit_is_named_with_the_time_of_that_unit(runs, phase, call_of_step):
+    usual, slow, said = runs("products", 300, 1, call_of_step)
+    assert said[3].startswith("products (on rank 1 alone)"), said[0]
+    assert more(slow, usual, [f"products_{phase}_ms"]) == pytest.approx(300, rel=0.2)
+    assert float(slow["slowest_rank_extra_ms"]) == pytest.approx(300, rel=0.2)
 
 
 def random_cause(draw):

@@ -33,5 +33,7 @@ def test_explain_tells_what_used_the_memory(call, trainer, tmp_path):
         limit = {"in a step": 0.012, "at the start": 0.0004}[point] * 2**30
         assert 0.5 * limit < peak["memory_allocated_bytes_max"] <= limit
         said = " ".join(call("explain", point).stdout.split())
+        uses = {"in a step": "attention|mlp|hidden", "at the start": "parameters"}[point]
+        assert re.search(f"the largest tensors at that time: ([0-9]+ x )?[^ ]+ [MK]iB ({uses})", said), said
         assert re.search(f"The tensors of a rank took [^ ]+ [MK]iB at most, in ({phase})(, unit [0-9]+)?: "
                          f"[^ ]+ [MK]iB {most}", said), said

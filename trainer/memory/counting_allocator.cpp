@@ -41,6 +41,8 @@ constexpr bool kHasHeap = true;
 // libtorch's operators wrap numbers as host tensors, even for a GPU. They are no device memory.
 constexpr size_t kNumberBytes = sizeof(double);
 
+constexpr int64_t kTrackedFromBytes = 64 << 10;  // smaller ones explain no lack of memory
+
 std::string in_mib(int64_t bytes) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.2f MiB", static_cast<double>(bytes) / (1 << 20));
@@ -74,6 +76,7 @@ AllocationPeak AllocationCounter::peak() const {
 void AllocationCounter::reset_peak() {
   const std::lock_guard lock(mutex_);
   peak_ = {.bytes = allocated_bytes_, .label = MemoryScope::current(), .by_use = by_use_};
+  large_at_refusal_.clear();
 }
 
 void AllocationCounter::set_limit(int64_t bytes, std::string_view name) {
@@ -119,12 +122,27 @@ void AllocationCounter::uncount(const CountedAllocation& allocation) {
 }
 
 void AllocationCounter::observe(uintptr_t id, const CountedAllocation& allocation,
-                                bool is_release) const {
+                                bool is_release) {
   const std::lock_guard lock(mutex_);
+  if (allocation.is_of_device && allocation.bytes >= kTrackedFromBytes) {
+    is_release ? void(large_.erase(id)) : void(large_.emplace(id, allocation));
+  }
   if (observer_ && allocation.bytes != 0) observer_(id, allocation, is_release);
 }
 
-void AllocationCounter::fail(size_t bytes) const {
+void AllocationCounter::note_refusal() {
+  const std::lock_guard lock(mutex_);
+  large_at_refusal_.clear();
+  for (const auto& [id, allocation] : large_) large_at_refusal_.push_back(allocation);
+}
+
+std::vector<CountedAllocation> AllocationCounter::large_at_refusal() const {
+  const std::lock_guard lock(mutex_);
+  return large_at_refusal_;
+}
+
+void AllocationCounter::fail(size_t bytes) {
+  note_refusal();
   const int64_t limit = limit_bytes();
   TORCH_CHECK_WITH(OutOfMemoryError, false, "CPU out of memory. Tried to allocate ",
                    in_mib(static_cast<int64_t>(bytes)), "; limit ",

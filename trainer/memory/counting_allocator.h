@@ -8,7 +8,9 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "contract/record/memory_trace.h"
 #include "trainer/memory/host_heap.h"
@@ -60,6 +62,9 @@ class AllocationCounter {
   void set_limit(int64_t bytes, std::string_view name = "");
   int64_t limit_bytes() const;
 
+  // The allocations of at least 64 KiB that existed when one was last refused since reset_peak().
+  std::vector<CountedAllocation> large_at_refusal() const;
+
   // Called with each allocation and each release, even of UncountedMemory. `id` is unique among
   // existing allocations. An empty observer is not called. An observer must not allocate from this
   // counter.
@@ -72,8 +77,9 @@ class AllocationCounter {
   // c10::OutOfMemoryError above the limit.
   CountedAllocation count(size_t bytes, bool with_numbers = false);
   void uncount(const CountedAllocation& allocation);
-  void observe(uintptr_t id, const CountedAllocation& allocation, bool is_release) const;
-  [[noreturn]] void fail(size_t bytes) const;
+  void observe(uintptr_t id, const CountedAllocation& allocation, bool is_release);
+  void note_refusal();
+  [[noreturn]] void fail(size_t bytes);
 
  private:
   mutable std::mutex mutex_;
@@ -83,6 +89,8 @@ class AllocationCounter {
   int64_t limit_bytes_ = 0;
   std::string limit_name_;
   Observer observer_;
+  std::unordered_map<uintptr_t, CountedAllocation> large_;  // by the observer's id
+  std::vector<CountedAllocation> large_at_refusal_;
 };
 
 // libtorch's allocator for the CPU.

@@ -45,6 +45,8 @@ class CudaRequests : public AllocationCounter {
       if (released.empty()) return;
       uncount(released.mapped());
       observe(entry.addr_, released.mapped(), /*is_release=*/true);
+    } else if (entry.action_ == Entry::OOM) {
+      note_refusal();
     }
   }
 

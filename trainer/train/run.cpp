@@ -3,12 +3,18 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <iostream>
+#include <map>
+#include <ranges>
 #include <utility>
+#include <vector>
 
 #include "base/system/log.h"
 #include "base/system/start_up.h"
+#include "base/text/bytes_text.h"
 #include "base/text/config_error.h"
 #include "base/text/json.h"
 #include "base/text/utf8.h"
@@ -43,6 +49,33 @@ void check_world(const RunSpec& spec, const WorldEnvironment& world) {
                           std::to_string(world.world_size) +
                           " processes (WORLD_SIZE or its like); start as many as ranks");
   }
+}
+
+// Returns "12.0 MiB head, 8 x 1.00 MiB attention": those of one size and use together, the most
+// bytes first.
+std::string largest_text(const std::vector<CountedAllocation>& allocations) {
+  constexpr size_t kMostGroups = 6;
+  struct Group {
+    std::string text;
+    int64_t count = 0;
+    int64_t bytes = 0;  // of all
+  };
+  std::map<std::string, Group> by_text;
+  for (const auto& [bytes, is_of_device, label] : allocations) {
+    const std::string text = bytes_text(bytes) + ' ' + std::string(name_of(label.use));
+    Group& group = by_text.try_emplace(text, text).first->second;
+    ++group.count;
+    group.bytes += bytes;
+  }
+  std::vector<Group> groups;
+  for (const auto& [text, group] : by_text) groups.push_back(group);
+  std::ranges::sort(groups, std::greater(), &Group::bytes);
+  std::string text;
+  for (const Group& group : groups | std::views::take(kMostGroups)) {
+    if (!text.empty()) text += ", ";
+    text += (group.count > 1 ? std::to_string(group.count) + " x " : "") + group.text;
+  }
+  return text;
 }
 
 std::chrono::milliseconds to_milliseconds(double seconds) {
@@ -215,7 +248,12 @@ void RankRun::report_failure(ExitCode code, const std::string& reason) {
   try {
     if (code == ExitCode::kOutOfMemory && backend_) {
       const int64_t step = trainer_ ? trainer_->steps_done() + 1 : 0;
-      events_->write(memory_peak(backend_->memory().requests().peak(), step));
+      const AllocationCounter& requests = backend_->memory().requests();
+      events_->write(memory_peak(requests.peak(), step));
+      const std::string largest = largest_text(requests.large_at_refusal());
+      if (!largest.empty()) {
+        std::cerr << "fsdp-train: the largest tensors at that time: " << largest << std::endl;
+      }
     }
     events_->write(RunFailed{.exit_code = static_cast<int64_t>(code), .reason = reason});
   } catch (const std::exception& error) {

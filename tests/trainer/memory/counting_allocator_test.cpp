@@ -7,8 +7,10 @@
 
 #include <catch2/catch.hpp>
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/trainer/error_of.h"
@@ -61,6 +63,36 @@ TEST_CASE("blocks of libraries took a part of freed tensors, and the heap grew b
   CHECK(tensor().data_ptr() == place);
 }
 #endif
+
+TEST_CASE("a refused allocation leaves the large ones of that time") {
+  CountingAllocator& allocator = installed();
+  allocator.reset_peak();
+  CHECK(allocator.large_at_refusal().empty());
+  const MemoryScope scope(MemoryUse::kHead);
+  const at::Tensor largest = mebibytes(101);
+  std::vector<at::Tensor> of_mlp;
+  for (int i = 0; i < 3; ++i) {
+    const MemoryScope mlp(MemoryUse::kMlp);
+    of_mlp.push_back(mebibytes(67));
+  }
+  const at::Tensor small = at::empty({1000}, at::kByte);
+  mebibytes(301);  // is gone when the next one is refused
+  allocator.set_limit(allocator.allocated_bytes() + kMib);
+  CHECK_THROWS(mebibytes(2));
+  allocator.set_limit(0);
+  of_mlp.clear();
+
+  std::map<std::pair<MemoryUse, int64_t>, int> counts;
+  for (const CountedAllocation& large : allocator.large_at_refusal()) {
+    ++counts[{large.label.use, large.bytes}];
+  }
+  CHECK(counts[{MemoryUse::kMlp, 67 * kMib}] == 3);
+  CHECK(counts[{MemoryUse::kHead, 101 * kMib}] == 1);
+  CHECK(counts[{MemoryUse::kHead, 301 * kMib}] == 0);
+  CHECK(counts[{MemoryUse::kHead, 1000}] == 0);
+  allocator.reset_peak();
+  CHECK(allocator.large_at_refusal().empty());
+}
 
 TEST_CASE("what one thread allocates another may free") {
   CountingAllocator& allocator = installed();
