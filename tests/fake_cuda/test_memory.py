@@ -12,10 +12,12 @@ from random_runs import CHESS, on_gpu, random_spec, write_articles
 from trainer import of_kind, read_events, start, wait_until_well_ended
 
 CAPABILITY = 80
-CAPABILITIES = [80, 86, 89, 120]  # attention on 90 and 100 may use cuDNN
+CAPABILITIES = [80, 86, 89, 120]
 TURING = 75  # has no bf16
+HOPPER = 90  # its attention may take cuDNN, which the fake GPU lacks, for narrow types that may add in any order
 PAGE_BYTES = 2**21
 NUMBER_BYTES = 8  # the loss of the step before may still be there
+POSITIONS_BYTES = 2**12  # the table of rotary positions is as long as the longest row so far; in plans, as any row
 SORT_EXCESS_BYTES = 2**13  # on Blackwell, CUB sorts in larger tiles than plans count, each with 1 KiB
 
 
@@ -97,7 +99,9 @@ def test_the_allocator_takes_what_was_planned(trainer, fake_cuda_with_order, req
     unequal = []
     for number in range(request.config.getoption("--runs") or 12):
         spec = on_gpu(random_spec(draw, articles)) | {"kernels": "aten"}
-        capability = draw.choice(CAPABILITIES + [TURING] * ("bf16" not in str(spec)))
+        is_wide = "bf16" not in str(spec) and "fp16" not in str(spec)
+        capability = draw.choice(CAPABILITIES + [TURING] * ("bf16" not in str(spec)) +
+                                 [HOPPER] * bool(is_wide or spec["train"].get("deterministic")))
         monkeypatch.setenv("FAKE_CUDA_CAPABILITY", f"{capability / 10}")
         steps, plan = run_and_plan(trainer, fake_cuda_with_order, spec, results, number, capability)
         for figure in ("allocated", "reserved"):
@@ -108,7 +112,8 @@ def test_the_allocator_takes_what_was_planned(trainer, fake_cuda_with_order, req
             # Plans omit CUB's workspaces of some kilobytes and the order of rows of many lengths,
             # so holes in reserved memory may differ.
             slack = PAGE_BYTES if figure == "reserved" else 0
-            excess = slack or (SORT_EXCESS_BYTES if capability >= 100 else 0)
+            positions = POSITIONS_BYTES if spec["data"].get("rows") == "pad_to_longest" else 0
+            excess = slack or (SORT_EXCESS_BYTES if capability >= 100 else 0) + positions
             if measured > planned + slack or (is_of_steps and measured < planned - excess):
                 unequal.append((number, figure, planned - measured, measured, capability, spec))
             if not is_of_steps:
@@ -117,7 +122,7 @@ def test_the_allocator_takes_what_was_planned(trainer, fake_cuda_with_order, req
                      for rank in range(spec["strategy"]["ranks"])]
             peak = max(peaks, key=lambda peak: peak["memory_allocated_bytes_max"])
             uses = [use for use in peak if use.endswith("_bytes")]
-            if any(abs(peak[use] - plan["peak"][use]) > NUMBER_BYTES for use in uses):
+            if any(abs(peak[use] - plan["peak"][use]) > NUMBER_BYTES + positions for use in uses):
                 unequal.append((number, {use: (peak[use], plan["peak"][use]) for use in uses}, capability, spec))
     print("\n".join(map(str, unequal)))
     assert not unequal

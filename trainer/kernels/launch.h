@@ -26,19 +26,18 @@ inline void show_launch(const char* name, const Tensors& reads, const Tensors& w
 }
 
 // Runs a kernel without a meta version in libtorch: call() for real tensors, nothing for meta ones.
-// Its allocations are workspace and not counted.
+// On the CPU, its allocations are workspace and not counted. On CUDA, all is counted.
 template <typename Call>
 void launch(const char* name, const Tensors& reads, const Tensors& writes, Call&& call) {
   show_launch(name, reads, writes);
   if (writes.front().is_meta()) return;
   const c10::DeviceGuard on_device(writes.front().device());
-  const UncountedMemory workspace;
+  const UncountedMemory workspace(!writes.front().is_cuda());
   std::forward<Call>(call)();
 }
 
-// Does the same for an operator of libtorch that allocates its results. On the CPU, the results are
-// counted, and workspace is not. On CUDA, all is counted. For meta tensors, allocate() returns the
-// results, and allocates the workspace that CUDA's operator would.
+// Does the same for an operator of libtorch that allocates its results, which are counted. For meta
+// tensors, allocate() returns the results, and allocates the workspace that CUDA's operator would.
 template <typename Call, typename Allocate>
 Tensors launch_operator(const char* name, const Tensors& reads, Call&& call, Allocate&& allocate) {
   Tensors outputs;
