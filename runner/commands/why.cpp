@@ -14,6 +14,7 @@
 #include "runner/commands/report.h"
 #include "runner/plan/key_shares.h"
 #include "runner/plan/suggestions.h"
+#include "runner/series/speeds.h"
 #include "runner/table/number_text.h"
 #include "runner/table/table.h"
 
@@ -153,18 +154,18 @@ const ComparisonRow* one_without(const ComparisonRow& run, const ComparisonRow* 
   return other != nullptr && !has(*other) ? other : nullptr;
 }
 
-// Prints the parts of time and of memory. A sentence says which of them are not known.
+// Prints the parts of time and of memory. Sentences say which of them are not known, or doubtful.
 void print_parts(const ComparisonRow& run, const ComparisonRow* other) {
   Table table{.columns = {{.heading = "", .is_left = true}, {.heading = run.point}}};
   table.columns.push_back({.heading = other ? other->point : "%"});
   if (other) table.columns.push_back({.heading = "difference"});
-  std::vector<std::string> unknown;
+  std::vector<std::string> remarks;
   const Explained own = explained(run);
   const Explained baseline = other ? explained(*other) : own;
   const auto add = [&](const std::string& title, double unit, Side (*side)(const Explained&),
                        auto has, std::string_view what) {
     if (const ComparisonRow* without = one_without(run, other, has)) {
-      unknown.push_back(visible_line(fmt::format("{} has no {}", without->point, what)));
+      remarks.push_back(visible_line(fmt::format("{} has no {}", without->point, what)));
       return;
     }
     add_parts(table, title, unit, side(own),
@@ -176,8 +177,14 @@ void print_parts(const ComparisonRow& run, const ComparisonRow* other) {
         time_unit(own, baseline), 1, time_side,
         [](auto& row) { return row.account_rank.has_value(); },
         "account of its steps: an older version ran it, or train.account_steps is 0");
+    for (const ComparisonRow* row : {&run, other}) {
+      const std::string doubt = row != nullptr ? doubt_of(*row) : "";
+      if (doubt.empty()) continue;
+      remarks.push_back(
+          visible_line(fmt::format("the times of {} prove little: {}", row->point, doubt)));
+    }
   } else {
-    unknown.push_back(visible_line(apart));
+    remarks.push_back(visible_line(apart));
   }
   add(
       "GiB at the peak of a rank", kBytesPerGibibyte, memory_side,
@@ -185,7 +192,7 @@ void print_parts(const ComparisonRow& run, const ComparisonRow* other) {
   if (!table.blocks.empty()) {
     for (const std::string& line : lay_out(table, {}).all()) std::cout << line << '\n';
   }
-  for (const std::string& sentence : unknown) std::cout << sentence << '\n';
+  for (const std::string& sentence : remarks) std::cout << sentence << '\n';
 }
 
 void print_lines(const std::vector<std::string>& lines) {

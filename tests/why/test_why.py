@@ -22,8 +22,10 @@ def test_times_of_different_models_are_not_compared_but_bytes_are(call, trainer,
     call("models.yaml", "--trainer", trainer)
     said = call("why", "large", "small", "--trainer", trainer).stdout
     assert "times are not compared: the models differ" in said
+    assert "prove little" not in said
     assert "ms" not in said.replace("problems", "")
     assert "GiB at the peak of a rank" in said and " GiB = +" in said
     alone = call("why", "large", "--trainer", trainer).stdout
     assert "ms a step" in alone
+    assert "the times of large prove little: 2 steps" in alone
     assert "As planned, large: fits as it is." in alone
