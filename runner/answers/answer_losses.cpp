@@ -1,5 +1,6 @@
 // Words the answers about losses, from the facts of loss_facts.cpp.
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "runner/answers/facts.h"
@@ -68,16 +69,25 @@ std::string agreeing_names(const NamedRuns& names, size_t row_count) {
   return names_in_words(names.texts);
 }
 
+// "A and B do not agree: A 2, B 2.5 at step 2, 2e-1 apart (allowed: 1e-6)"
+std::string parting_text(const std::string& who, const Parting& parting, Rows rows) {
+  const auto text = [&](const FigureOfRun& one) {
+    return name_of_one(one.run, rows) + ' ' + loss_in_words(one.value);
+  };
+  std::string apart;
+  if (std::isfinite(parting.difference)) {
+    apart = fmt::format(", {} apart (allowed: {})", rounded_up(parting.difference),
+                        rounded_up(parting.allowed));
+  }
+  return fmt::format("{} do not agree{}: {}, {} at step {}{}", who,
+                     parting.is_of_loss ? "" : " in their gradient norms", text(parting.least),
+                     text(parting.greatest), parting.step, apart);
+}
+
 std::string agreement_text(const LossAgreement& agreement, Rows rows) {
   const std::string who =
       agreeing_names(names_of_runs(agreement.runs, rows), finished_rows(rows).size());
-  if (agreement.parted_at) {
-    const auto text = [&](const LossOfRun& one) {
-      return name_of_one(one.run, rows) + ' ' + loss_in_words(one.loss);
-    };
-    return fmt::format("{} do not agree: {}, {} at step {}", who, text(agreement.least),
-                       text(agreement.greatest), *agreement.parted_at);
-  }
+  if (agreement.parting) return parting_text(who, *agreement.parting, rows);
   if (agreement.step_count == 0) return who + " have no step in common";
   if (agreement.not_finite_count == agreement.step_count) {
     return fmt::format("{} have no finite loss {}", who, steps_in_words(agreement));
@@ -89,7 +99,7 @@ std::string agreement_text(const LossAgreement& agreement, Rows rows) {
 
 // True if the agreement is reported together with others like it.
 bool is_plain(const LossAgreement& agreement) {
-  return !agreement.parted_at && agreement.not_finite_count == 0 && agreement.step_count > 0;
+  return !agreement.parting && agreement.not_finite_count == 0 && agreement.step_count > 0;
 }
 
 // "16 runs form 4 groups that compute the same thing; within each group losses agree to 2e-7 at

@@ -57,25 +57,34 @@ std::vector<Warning> warnings_for(const std::vector<SeriesRows>& groups);
 
 // --- losses of runs that compute the same ---
 
-struct LossOfRun {
+// A run's loss at one step, or its gradient norm.
+struct FigureOfRun {
   const ComparisonRow* run = nullptr;
-  std::optional<double> loss{};  // nullopt: not finite
+  std::optional<double> value{};  // nullopt: not finite
+};
+
+// The first step at which runs differ by more than is allowed.
+struct Parting {
+  int64_t step = 0;
+  bool is_of_loss = true;  // false: of gradient norms
+  double difference = 0;   // relative; infinite if only some values are finite
+  double allowed = 0;
+  FigureOfRun least{}, greatest{};
 };
 
 // Finished runs that must have equal losses: their model, data, seed, total batch, steps and
-// precision are equal. Only steps that all of them have are compared.
+// precision are equal. Only steps that all of them have are compared, by loss, and by gradient norm
+// if all have one.
 struct LossAgreement {
   Runs runs;
   bool is_every_step = false;   // false: steps were not read, only first and last losses
   bool is_whole = false;        // every step of every run was compared
   size_t step_count = 0;        // compared steps
   size_t not_finite_count = 0;  // compared steps at which no run's loss is finite
-  // The largest relative difference of a step's losses. Infinite if only some losses of a step are
-  // finite. `allowed` is the difference that another order of summation, as in sharding, may cause.
+  // The largest relative differences of a step's losses, and of its gradient norms.
   double difference = 0;
-  double allowed = 0;
-  std::optional<int64_t> parted_at{};  // the first step above `allowed`
-  LossOfRun least{}, greatest{};       // at step `parted_at`
+  double gradient_norm_difference = 0;
+  std::optional<Parting> parting{};
 };
 
 // True if the run's newest attempt resumed from a checkpoint.

@@ -108,14 +108,15 @@ std::string lost_events(Rows rows) {
 }
 
 std::string losses_disagree(Rows rows) {
-  const auto text = [](const LossOfRun& one) {
-    return one.run->point + ' ' + loss_in_words(one.loss);
+  const auto text = [](const FigureOfRun& one) {
+    return one.run->point + ' ' + loss_in_words(one.value);
   };
   std::vector<std::string> found;
   for (const LossAgreement& agreement : loss_agreements(rows)) {
-    if (!agreement.parted_at) continue;
-    found.push_back(fmt::format("{}, {} (step {})", text(agreement.least), text(agreement.greatest),
-                                *agreement.parted_at));
+    if (!agreement.parting) continue;
+    const Parting& parting = *agreement.parting;
+    found.push_back(fmt::format("{}, {} ({}step {})", text(parting.least), text(parting.greatest),
+                                parting.is_of_loss ? "" : "gradient norm, ", parting.step));
   }
   return first_names(found, kMostNamed);
 }
@@ -278,8 +279,8 @@ constexpr Check kChecks[] = {
      "compare: throughput at the experiment's top"},
     {"lost_events", lost_events, "{}; run these again with --rerun"},
     {"losses_disagree", losses_disagree,
-     "losses that must be equal (to 0.0001 in fp32, to 0.02 in others) differ: {}; use --rerun. If "
-     "they differ again, compare the runs with `fsdp-run diff`"},
+     "losses that must be equal differ by more than rounding can cause: {}; use --rerun. If they "
+     "differ again, compare the runs with `fsdp-run diff`"},
     {"nothing_trained", nothing_trained,
      "no token was trained on, so a loss of 0 means nothing: {}; `fsdp-run prepare` counts such "
      "tokens. If documents are cut before them, raise data.sequence_length"},

@@ -20,13 +20,15 @@ namespace fsdp {
 enum class Listed { kNow, kEver };
 
 struct StepLoss {
-  int64_t step = 0;            // of the optimizer, from 1
-  std::optional<double> loss;  // nullopt: not finite
+  int64_t step = 0;                       // of the optimizer, from 1
+  std::optional<double> loss;             // nullopt: not finite
+  std::optional<double> gradient_norm{};  // before clipping; nullopt: not measured, or not finite
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("step", self.step);
     visit("loss", self.loss);
+    visit("gradient_norm", self.gradient_norm);
   }
 };
 

@@ -51,8 +51,8 @@ void check_world(const RunSpec& spec, const WorldEnvironment& world) {
   }
 }
 
-// Returns "12.0 MiB head, 8 x 1.00 MiB attention": those of one size and use together, the most
-// bytes first.
+// Returns "8 x 16.0 MiB attention, 12.0 MiB head", the most bytes first. Allocations of one size
+// and use are counted together.
 std::string largest_text(const std::vector<CountedAllocation>& allocations) {
   constexpr size_t kMostGroups = 6;
   struct Group {

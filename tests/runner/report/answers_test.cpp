@@ -245,20 +245,40 @@ TEST_CASE("answers about losses") {
   const auto without_steps = [](auto& rows) {
     for (ComparisonRow& row : rows) row.losses.clear();
   };
+  const auto norms = [](std::vector<double> first, std::vector<double> second) {
+    return [=](auto& rows) {
+      for (size_t i = 0; i < first.size(); ++i) rows[0].losses[i].gradient_norm = first[i];
+      for (size_t i = 0; i < second.size(); ++i) rows[1].losses[i].gradient_norm = second[i];
+    };
+  };
   check({
       {"Loss", kOne, "6.9315 -> 2.5000"},
       {"Loss", with(kOne, [](auto& rows) { rows[0].loss_last.reset(); }), "6.9315 -> not finite"},
       {"Loss", ended(kOne, 0, RunStatus::kOutOfMemory), ""},
       {"Loss", equal(kTwo, {3, 2, 1}, {3, 2, 1}), "A and B are equal at all 3 steps"},
       {"Loss", equal(kThree, {3, 2, 1}, {3, 2, 1}), "all 3 are equal at all 3 steps"},
-      {"Loss", equal(kTwo, {3, 2}, {3, 2.0000298}), "A and B agree to 2e-5 at all 2 steps"},
-      {"Loss", equal(kTwo, {3, 2, 1}, {3, 2.5, 4}), "A and B do not agree: A 2, B 2.5 at step 2"},
+      {"Loss", equal(kTwo, {3, 2}, {3, 2.00000298}), "A and B agree to 2e-6 at all 2 steps"},
+      {"Loss", equal(kTwo, {3, 2, 1}, {3, 2.5, 4}),
+       "A and B do not agree: A 2, B 2.5 at step 2, 2e-1 apart (allowed: 4e-6)"},
+      {"Loss", equal(kTwo, {3, 2, 1}, {3, 2, 1.00001}),
+       "A and B do not agree: A 1, B 1.00001 at step 3, 1e-5 apart (allowed: 6e-6)"},
+      {"Loss", equal(kTwo, {3, 2, 1}, {3, 2.0000002, 1.000009}),
+       "A and B agree to 9e-6 at all 3 steps"},
+      {"Loss", equal(kTwo, {3, 2, 1}, {3, 2.0000001, 1.000009}),
+       "A and B do not agree: A 1, B 1.00001 at step 3, 9e-6 apart (allowed: 6e-6)"},
+      {"Loss", with(equal(kTwo, {3, 2, 1}, {3, 2, 1}), norms({5, 4, 4}, {5, 4.1, 3})),
+       "A and B do not agree in their gradient norms: A 4, B 4.1 at step 2, 3e-2 apart "
+       "(allowed: 2e-4)"},
+      {"Loss", with(equal(kTwo, {3, 2, 1}, {3, 2, 1}), norms({5, 4, 4}, {5, 4.0004, 4})),
+       "A and B are equal at all 3 steps"},
+      {"Loss", with(equal(kTwo, {3, 2, 1}, {3, 2, 1}), norms({5, 4, 4}, {})),
+       "A and B are equal at all 3 steps"},
       {"Loss",
-       with(equal(kTwo, {3, 2, 1}, {3, 2.02, 1}),
+       with(equal(kTwo, {3, 2, 1}, {3, 2.001, 1}),
             [](auto& rows) {
               rows[0].spec.precision.kind = rows[1].spec.precision.kind = PrecisionKind::kBf16True;
             }),
-       "A and B agree to 1e-2 at all 3 steps"},
+       "A and B agree to 5e-4 at all 3 steps"},
       {"Loss",
        with(equal(kTwo, {3, 2}, {3, 2}), [](auto& rows) { rows[1].losses[1].loss.reset(); }),
        "A and B do not agree: B not finite, A 2 at step 2"},
@@ -324,9 +344,9 @@ TEST_CASE(
         "every step that was compared");
   rows[1].loss_last = 2.75;
   CHECK(answer_of(rows, "Loss") ==
-        "row0 and row1 do not agree: row0 2.5, row1 2.75 at step 100; 6 runs form 3 groups that "
-        "compute the same thing; within each group losses are equal at every step that was "
-        "compared");
+        "row0 and row1 do not agree: row0 2.5, row1 2.75 at step 100, 1e-1 apart (allowed: "
+        "2e-4); 6 runs form 3 groups that compute the same thing; within each group losses are "
+        "equal at every step that was compared");
 }
 
 TEST_CASE("losses that are not comparable with those of most rows are explained") {
