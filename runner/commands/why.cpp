@@ -179,7 +179,7 @@ void print_parts(const ComparisonRow& run, const ComparisonRow* other) {
         "account of its steps: an older version ran it, or train.account_steps is 0");
     for (const ComparisonRow* row : {&run, other}) {
       const std::string doubt = row != nullptr ? doubt_of(*row) : "";
-      if (doubt.empty()) continue;
+      if (doubt.empty() || !row->account_rank) continue;
       remarks.push_back(
           visible_line(fmt::format("the times of {} prove little: {}", row->point, doubt)));
     }

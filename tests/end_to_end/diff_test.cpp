@@ -66,6 +66,16 @@ TEST_CASE("diff prints where the results of two runs of one specification come f
                          Contains("  -\n") && Contains("  13.0\n") && !Contains("OMP_NUM"));
 }
 
+TEST_CASE("diff says if losses are equal, or why they need not be") {
+  const Workplace workplace("  - {name: one}\n  - {name: two}\n  - {name: seed, train.seed: 7}\n");
+  CHECK(workplace.run().status == 0);
+  CHECK_THAT(workplace.call({"diff", "one", "two"}).output,
+             Contains("Loss: 1 and 2 are equal at all 5 steps\n"));
+  CHECK_THAT(workplace.call({"diff", "one", "seed"}).output,
+             Contains("Loss: cannot be compared with 1: 3 has other train.seed\n"));
+  CHECK_THAT(workplace.call({"diff", "one", "one"}).output, !Contains("Loss: "));
+}
+
 TEST_CASE("diff of a run with itself says that nothing differs; an unknown word is refused") {
   const Workplace workplace("  - {name: one}\n");
   CHECK(workplace.run().status == 0);
