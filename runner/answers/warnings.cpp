@@ -279,8 +279,8 @@ constexpr Check kChecks[] = {
      "compare: throughput at the experiment's top"},
     {"lost_events", lost_events, "{}; run these again with --rerun"},
     {"losses_disagree", losses_disagree,
-     "losses that must be equal differ by more than rounding can cause: {}; use --rerun. If they "
-     "differ again, compare the runs with `fsdp-run diff`"},
+     "losses or gradient norms that must be equal differ by more than rounding can cause: {}; use "
+     "--rerun. If they differ again, compare the runs with `fsdp-run diff`"},
     {"nothing_trained", nothing_trained,
      "no token was trained on, so a loss of 0 means nothing: {}; `fsdp-run prepare` counts such "
      "tokens. If documents are cut before them, raise data.sequence_length"},
