@@ -81,9 +81,7 @@ struct LossAgreement {
   bool is_whole = false;        // every step of every run was compared
   size_t step_count = 0;        // compared steps
   size_t not_finite_count = 0;  // compared steps at which no run's loss is finite
-  // The largest relative differences of a step's losses, and of its gradient norms.
-  double difference = 0;
-  double gradient_norm_difference = 0;
+  double difference = 0;        // the largest relative difference of a step's losses
   std::optional<Parting> parting{};
 };
 

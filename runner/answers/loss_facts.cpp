@@ -42,48 +42,51 @@ std::optional<Parting> spread_of(int64_t step, const std::vector<FigureOfRun>& v
 
 using StepOfRun = std::pair<const ComparisonRow*, StepLoss>;
 
-// Relative differences that rounding alone causes. It causes more with each step.
-struct RoundingNoise {
+// Relative differences between runs.
+struct Differences {
   double loss = 0;
   double gradient_norm = 0;
 };
 
-RoundingNoise rounding_noise(const PrecisionSpec& precision) {
+// Returns what rounding alone causes at the first step. It causes more with each step.
+Differences rounding_noise(const PrecisionSpec& precision) {
   if (precision == PrecisionSpec()) return {.loss = 2e-6, .gradient_norm = 1e-4};
   if (precision.kind == PrecisionKind::kBf16True) return {.loss = 3e-4, .gradient_norm = 1e-2};
   return {.loss = 1e-4, .gradient_norm = 3e-3};
 }
 
-// Steps with a high learning rate amplify rounding. In pairs of right runs, each difference was at
-// most half of what this allows (tests/benchmark/loss_noise.py).
+// Steps with a high learning rate amplify rounding. Pairs of right runs used at most half of what
+// this allows (tests/benchmark/loss_noise.py).
 constexpr double kAmplification = 100;
 
 constexpr double kMostNoise = 0.02;
 
-// Sets what is allowed, and keeps the largest difference so far in `difference_before`.
-void judge(Parting& parting, double noise, double& difference_before) {
+// Sets `allowed`. `largest` is the largest difference of earlier steps, and is updated.
+void judge(Parting& parting, double noise, double& largest) {
   const double noise_of_step = std::min(kMostNoise, noise * static_cast<double>(parting.step));
-  parting.allowed = std::max(noise_of_step, kAmplification * difference_before);
-  difference_before = std::max(difference_before, parting.difference);
+  parting.allowed = std::max(noise_of_step, kAmplification * largest);
+  largest = std::max(largest, parting.difference);
 }
 
-void compare_step(LossAgreement& agreement, int64_t step, const std::vector<StepOfRun>& steps) {
+// `largest` has the largest differences of earlier steps, and is updated.
+void compare_step(LossAgreement& agreement, Differences& largest, int64_t step,
+                  const std::vector<StepOfRun>& steps) {
   const auto spread = [&](std::optional<double> StepLoss::*figure) {
     return spread_of(step, mapped(steps, [&](const StepOfRun& of) {
                        return FigureOfRun{.run = of.first, .value = of.second.*figure};
                      }));
   };
-  const RoundingNoise noise = rounding_noise(agreement.runs.front()->spec.precision);
+  const Differences noise = rounding_noise(agreement.runs.front()->spec.precision);
   ++agreement.step_count;
   std::optional<Parting> of_loss = spread(&StepLoss::loss);
   if (!of_loss) ++agreement.not_finite_count;
-  if (of_loss) judge(*of_loss, noise.loss, agreement.difference);
+  if (of_loss) judge(*of_loss, noise.loss, largest.loss);
   std::optional<Parting> of_norm = spread(&StepLoss::gradient_norm);
   // A run may not have measured its gradient norms.
   if (of_norm && !std::isfinite(of_norm->difference)) of_norm.reset();
   if (of_norm) {
     of_norm->is_of_loss = false;
-    judge(*of_norm, noise.gradient_norm, agreement.gradient_norm_difference);
+    judge(*of_norm, noise.gradient_norm, largest.gradient_norm);
   }
   for (const std::optional<Parting>& parting : {of_loss, of_norm}) {
     const bool is_apart = parting && parting->difference > parting->allowed;
@@ -102,9 +105,11 @@ LossAgreement agreement_of(Runs runs) {
     }
   }
   LossAgreement agreement{.runs = std::move(runs), .is_every_step = is_every_step};
+  Differences largest;
   for (const auto& [step, of_runs] : by_step) {
-    if (of_runs.size() == agreement.runs.size()) compare_step(agreement, step, of_runs);
+    if (of_runs.size() == agreement.runs.size()) compare_step(agreement, largest, step, of_runs);
   }
+  agreement.difference = largest.loss;
   const bool is_from_first_step = !by_step.empty() && by_step.begin()->first == 1;
   agreement.is_whole = is_from_first_step && agreement.step_count == by_step.size();
   return agreement;

@@ -92,7 +92,7 @@ void print_losses(const Store& store, const RunRecord& one, const RunRecord& oth
       runs.push_back(std::move(*row));
     }
   }
-  if (one.id == other.id || runs.size() < 2) return;
+  if (runs.size() < 2) return;
   const std::deque<Series> series = series_of(runs);
   const SeriesRows rows{&series.front(), &series.back()};
   const std::string answer = loss_answer(loss_facts(rows), rows);
@@ -115,7 +115,7 @@ ExitCode diff(const DiffArguments& arguments) {
   } else {
     for (const std::string& line : lay_out(table, {}).all()) std::cout << line << '\n';
   }
-  print_losses(store, one, other);
+  if (one.id != other.id) print_losses(store, one, other);
   return ExitCode::kOk;
 }
 

@@ -21,7 +21,7 @@ from trainer import of_kind, read_events, start, wait_until_well_ended
 TOTAL_BATCH = 8
 PRECISIONS = ["fp32", "bf16_mixed", "bf16_true", "fp16_mixed"]
 SHOWN_STEPS = [1, 2, 5, 10, 20, 40]
-# As in runner/answers/loss_facts.cpp: relative differences of loss and gradient norm, for each step's number.
+# Relative differences of loss and gradient norm, times the step's number: what runner/answers/loss_facts.cpp allows.
 NOISE = {"fp32": (2e-6, 1e-4), "bf16_mixed": (1e-4, 3e-3), "fp16_mixed": (1e-4, 3e-3), "bf16_true": (3e-4, 1e-2)}
 MOST_NOISE, AMPLIFICATION = 0.02, 100
 

@@ -55,25 +55,23 @@ void check_world(const RunSpec& spec, const WorldEnvironment& world) {
 // and use are counted together.
 std::string largest_text(const std::vector<CountedAllocation>& allocations) {
   constexpr size_t kMostGroups = 6;
-  struct Group {
-    std::string text;
+  struct Sum {
     int64_t count = 0;
-    int64_t bytes = 0;  // of all
+    int64_t bytes = 0;
   };
-  std::map<std::string, Group> by_text;
-  for (const auto& [bytes, is_of_device, label] : allocations) {
-    const std::string text = bytes_text(bytes) + ' ' + std::string(name_of(label.use));
-    Group& group = by_text.try_emplace(text, text).first->second;
-    ++group.count;
-    group.bytes += bytes;
+  std::map<std::string, Sum> sums;
+  for (const CountedAllocation& allocation : allocations) {
+    Sum& sum =
+        sums[bytes_text(allocation.bytes) + ' ' + std::string(name_of(allocation.label.use))];
+    ++sum.count;
+    sum.bytes += allocation.bytes;
   }
-  std::vector<Group> groups;
-  for (const auto& [text, group] : by_text) groups.push_back(group);
-  std::ranges::sort(groups, std::greater(), &Group::bytes);
+  std::vector<std::pair<std::string, Sum>> groups(sums.begin(), sums.end());
+  std::ranges::sort(groups, std::greater(), [](const auto& group) { return group.second.bytes; });
   std::string text;
-  for (const Group& group : groups | std::views::take(kMostGroups)) {
+  for (const auto& [of_one, sum] : groups | std::views::take(kMostGroups)) {
     if (!text.empty()) text += ", ";
-    text += (group.count > 1 ? std::to_string(group.count) + " x " : "") + group.text;
+    text += (sum.count > 1 ? std::to_string(sum.count) + " x " : "") + of_one;
   }
   return text;
 }

@@ -12,9 +12,10 @@
 //   FAKE_CUDA_CAPABILITY  "9.0", of every GPU. By default 7.0, 8.0, 9.0, 10.0, and again.
 //   FAKE_CUDA_MEMORY_GIB  The size that each GPU reports. It limits nothing.
 //   FAKE_CUDA_FREE_MIB    "1:20": rank 1 can allocate 20 MiB.
-//   FAKE_CUDA_FULL_IN     "1:aten::_foreach_norm": rank 1 can allocate nothing in that operation,
-//                         if the order is watched. "1:cudaHostRegister": rank 1 cannot register
-//                         memory. "1:ncclCommInitRank@3": rank 1 cannot make its third communicator.
+//   FAKE_CUDA_FULL_IN     "1:aten::_foreach_norm": if the order is watched, rank 1 can allocate
+//                         nothing in that operation.
+//                         "1:cudaHostRegister": rank 1 cannot register memory.
+//                         "1:ncclCommInitRank@3": rank 1 cannot make its third communicator.
 namespace fsdp::fake_cuda {
 
 inline constexpr int64_t kDeviceBytes = int64_t{24} << 30;
