@@ -31,6 +31,8 @@ class RunPaths {
   std::filesystem::path trace(int number, int rank) const {
     return attempt(number) / ("trace.rank" + std::to_string(rank) + ".json.gz");
   }
+  // What a rank computed in a step of train.fingerprint_steps (see contract/record/fingerprint.h).
+  std::filesystem::path fingerprints(int number) const { return attempt(number) / "fingerprints"; }
   // The process that starts the ranks writes this record before it starts them. It is missing if
   // the user started the ranks by hand.
   std::filesystem::path launch_record(int number) const { return attempt(number) / "launch.json"; }
@@ -43,6 +45,11 @@ class RunPaths {
  private:
   std::filesystem::path folder_;
 };
+
+// A rank's file in a folder of fingerprints.
+inline std::string fingerprint_file_name(int64_t step, int64_t rank) {
+  return "step-" + std::to_string(step) + ".rank" + std::to_string(rank) + ".jsonl";
+}
 
 // The folder of results that contains a run's folder, <results>/runs/<experiment>/<run>/.
 inline std::filesystem::path results_of_run(const std::filesystem::path& run_folder) {

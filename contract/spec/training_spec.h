@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/text/fields.h"
+#include "contract/spec/chosen_steps.h"
 
 // The sections of a run about training: strategy, precision, activation checkpointing, optimizer,
 // schedule, length, evaluation and checkpoints.
@@ -278,6 +279,12 @@ struct ScheduleSpec {
   }
 };
 
+// Names of steps.
+inline Range chosen_steps() {
+  static const TextForm kForm{.description = "7, 3-9 or every 10", .holds = names_steps};
+  return {.form = &kForm};
+}
+
 struct TrainSpec {
   std::optional<int64_t> steps;
   std::optional<int64_t> epochs;
@@ -288,6 +295,7 @@ struct TrainSpec {
   int64_t warmup_steps_excluded = 2;
   int64_t account_steps = 3;
   int64_t trace_steps = 0;
+  TextList fingerprint_steps;
   OnNonFinite on_non_finite = OnNonFinite::kStop;
   bool report_gradient_norm = false;
 
@@ -323,6 +331,10 @@ struct TrainSpec {
           "Number of steps after the warm-up to trace, for export --format trace; 0: none. Traced "
           "steps have accounts, too.",
           from_to(0, 10), Effect::kNotLosses);
+    visit("fingerprint_steps", self.fingerprint_steps,
+          "Steps whose weights, activations, gradients and states leave fingerprints, for "
+          "fsdp-run diverge. Empty: none.",
+          chosen_steps(), Effect::kNotLosses);
     visit("on_non_finite", self.on_non_finite,
           "When the loss is NaN or infinite. stop: the run fails; skip: parameters and optimizer "
           "state stay as they are.");

@@ -36,7 +36,8 @@ optimizer: {kind: sgd, learning_rate: 1e-5, weight_decay: 0.1, no_decay: [norm, 
 schedule: {kind: cosine, warmup_steps: 10, min_learning_rate: 1e-6, decay_steps: 40,
            step_size: 30, gamma: 0.5}
 train: {epochs: 5, max_steps: 50, seed: 9, deterministic: true, warmup_steps_excluded: 0,
-        account_steps: 5, trace_steps: 2, on_non_finite: skip, report_gradient_norm: true}
+        account_steps: 5, trace_steps: 2, fingerprint_steps: ["1-3", "every 10"],
+        on_non_finite: skip, report_gradient_norm: true}
 evaluation: {every_steps: 10, each_epoch: true, data: v.npy, split_seed: 42, size_per_rank: 3, batches: 7}
 checkpoint: {every_steps: 20, at_end: true, when_improved: true, state_dict: sharded,
              single_file: true, keep: 2}

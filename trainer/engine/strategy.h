@@ -35,6 +35,8 @@ class Strategy {
   virtual void attach_gradient(int unit) = 0;
   // Says that the unit's gradient of this micro-batch is complete.
   virtual void reduce(int unit) = 0;
+  // True if reduce() takes this micro-batch's gradient. False: the next micro-batch adds to it.
+  virtual bool reduces_micro_batch() const = 0;
   // Ends the micro-batch's backward: waits for all reductions that are under way.
   virtual void finish_backward() = 0;
 };

@@ -38,6 +38,17 @@ const ModelConfig& with_kernels(const ModelConfig& config, const RunSpec& spec, 
                     "fp16_mixed, or fp32");
 }
 
+Model watched(Model model, FingerprintRecorder* recorder) {
+  return recorder == nullptr ? std::move(model) : recorder->watched(std::move(model));
+}
+
+std::unique_ptr<Strategy> watched(std::unique_ptr<Strategy> strategy, FingerprintRecorder* recorder,
+                                  const Model& model, std::span<const Unit> units,
+                                  Streams& streams) {
+  if (recorder == nullptr) return strategy;
+  return recorder->watched(std::move(strategy), model, units, streams);
+}
+
 Work norm_work(const std::vector<at::Tensor>& gradients) {
   Work work{.name = kNormWork, .part = TimePart::kClipping};
   for (const at::Tensor& gradient : gradients) work.width += gradient.numel();
@@ -47,17 +58,21 @@ Work norm_work(const std::vector<at::Tensor>& gradients) {
 }  // namespace
 
 TrainingStep::TrainingStep(const RunSpec& spec, const ModelConfig& config, Backend& backend,
-                           const Mesh& mesh, ProcessGroup& world, const FillParameter& fill)
+                           const Mesh& mesh, ProcessGroup& world, const FillParameter& fill,
+                           FingerprintRecorder* recorder)
     : spec_(spec),
       config_(config),
       backend_(backend),
       mesh_(mesh),
       world_(world),
-      model_(make_model(with_kernels(config, spec, backend), dtypes_of(spec.precision).buffers,
-                        spec.method, spec.lora)),
+      recorder_(recorder),
+      model_(watched(make_model(with_kernels(config, spec, backend),
+                                dtypes_of(spec.precision).buffers, spec.method, spec.lora),
+                     recorder)),
       units_(wrap_modules(model_, spec.strategy.wrap)),
       store_(model_, units_, shard_store_options(spec, mesh), backend, fill_on(backend, fill)),
-      strategy_(make_strategy(spec, store_, backend.streams(), mesh)),
+      strategy_(watched(make_strategy(spec, store_, backend.streams(), mesh), recorder, model_,
+                        units_, backend.streams())),
       engine_(model_, units_, *strategy_, backend.streams(), backend.kernels(),
               {.checkpoint_every = spec.activation_checkpointing.every,
                .checkpointed = spec.activation_checkpointing.what,
@@ -77,8 +92,9 @@ TrainingStep::Result TrainingStep::run(int64_t step, std::span<Batch> micro_batc
     result.gradient_scale = scaler_->scale();
     for (Batch& batch : micro_batches) batch.gradient_scale = scaler_->scale();
   }
+  if (recorder_ != nullptr) recorder_->begin_step(step, micro_batches);
   gradients_ = std::make_shared<Gradients>();
-  store_.begin_step(step_unit(step, learning_rate), see_gradient());
+  store_.begin_step(recorded(step_unit(step, learning_rate)), see_gradient());
   const at::Tensor loss = engine_.forward_backward(micro_batches, at_forward_end);
   // One collective for both, because each costs a latency.
   at::Tensor sums = at::stack({loss, at::full_like(loss, vote)});
@@ -90,6 +106,7 @@ TrainingStep::Result TrainingStep::run(int64_t step, std::span<Batch> micro_batc
   result.votes = sums[1];
   check_gradients(result);
   store_.finish_step();
+  if (recorder_ != nullptr && recorder_->is_recording()) store_.wait_stepped();
   return result;
 }
 
@@ -103,6 +120,33 @@ StepUnit TrainingStep::step_unit(int64_t step, double learning_rate) {
           .name = kOptimizerWork, .width = parameters.numel(), .part = TimePart::kOptimizer};
     });
     optimizer->step(unit, step, parameters, gradient, learning_rate, gradients->verdict);
+  };
+}
+
+StepUnit TrainingStep::recorded(StepUnit step) {
+  if (recorder_ == nullptr || !recorder_->is_recording()) return step;
+  return [this, step = std::move(step), optimizer = optimizer_](
+             int unit, const at::Tensor& parameters, const at::Tensor& gradient) {
+    const FlatLayout& layout = store_.layout(unit);
+    const int64_t shard = store_.options().shard_index;
+    const auto record = [&](Quantity of, const at::Tensor& values) {
+      layout.for_each_part(values, shard,
+                           [&](const Parameter& parameter, int64_t first, const at::Tensor& part) {
+                             recorder_->add_part(of, parameter, first, part);
+                           });
+    };
+    const auto record_state = [&](Quantity of) {
+      optimizer->for_each_state(
+          unit, layout, shard,
+          [&](const std::string& name, const Parameter& parameter, int64_t first,
+              const at::Tensor& part) { recorder_->add_part(of, parameter, first, part, name); });
+    };
+    record(Quantity::kWeight, parameters);
+    record_state(Quantity::kState);
+    record(Quantity::kGradient, gradient);
+    step(unit, parameters, gradient);
+    record_state(Quantity::kNewState);
+    record(Quantity::kNewWeight, parameters);
   };
 }
 
@@ -141,14 +185,21 @@ at::Tensor TrainingStep::measure_norm(Result& result) {
   return norm;
 }
 
+void TrainingStep::record(Quantity of, const at::Tensor& number) {
+  if (recorder_ == nullptr || !recorder_->is_recording() || !number.defined()) return;
+  recorder_->add_number(of, number);
+}
+
 void TrainingStep::check_gradients(Result& result) {
   const MemoryScope scope(MemoryPhase::kOptimizer);
   const std::optional<double> max_norm = spec_.optimizer.gradient_clip_norm;
   const bool is_skipping = spec_.train.on_non_finite == OnNonFinite::kSkip;
   const at::Tensor norm = measure_norm(result);
+  record(Quantity::kGradientNorm, norm);
   at::Tensor divisor;
   if (max_norm) divisor = clip_divisor(norm, *max_norm).mul_(result.gradient_scale);
   if (scaler_ && !max_norm) divisor = at::full_like(norm, result.gradient_scale);
+  record(Quantity::kClipDivisor, divisor);
 
   at::Tensor is_bad;
   if (scaler_ || (is_skipping && max_norm)) is_bad = is_finite(norm).bitwise_not_();

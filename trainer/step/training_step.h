@@ -10,6 +10,7 @@
 #include "trainer/backend/backend.h"
 #include "trainer/comm/process_group.h"
 #include "trainer/engine/engine.h"
+#include "trainer/fingerprint/recorder.h"
 #include "trainer/step/gradient_scaler.h"
 #include "trainer/step/optimizer.h"
 #include "trainer/strategy/make_strategy.h"
@@ -21,9 +22,11 @@ namespace fsdp {
 class TrainingStep {
  public:
   // `spec` is resolved, and `config` is its model. `fill` gives this rank's part of the weights; it
-  // is not called on meta. Backend, mesh and world outlive the step.
+  // is not called on meta. Backend, mesh, world and `recorder` outlive the step. If `recorder` is
+  // null, nothing is recorded.
   TrainingStep(const RunSpec& spec, const ModelConfig& config, Backend& backend, const Mesh& mesh,
-               ProcessGroup& world, const FillParameter& fill);
+               ProcessGroup& world, const FillParameter& fill,
+               FingerprintRecorder* recorder = nullptr);
   // Waits for the work of a step that an exception has ended.
   ~TrainingStep();
   TrainingStep(const TrainingStep&) = delete;
@@ -60,9 +63,12 @@ class TrainingStep {
   };
 
   StepUnit step_unit(int64_t step, double learning_rate);
+  // Returns `step`, which then also records what it reads and writes.
+  StepUnit recorded(StepUnit step);
   // Returns the function that measures a unit's norms; empty if no norm is needed.
   SeeGradient see_gradient();
   bool needs_norm() const;
+  void record(Quantity of, const at::Tensor& number);
   // Returns the norm of the gradients without the loss's scale; undefined if nothing needs it.
   at::Tensor measure_norm(Result& result);
   // Decides the divisor of gradients and whether the optimizer steps. Fills in `result`.
@@ -73,6 +79,7 @@ class TrainingStep {
   Backend& backend_;
   const Mesh& mesh_;
   ProcessGroup& world_;
+  FingerprintRecorder* recorder_;
   Model model_;
   std::vector<Unit> units_;
   ShardStore store_;

@@ -157,11 +157,12 @@ void DataParallel::attach_gradient(int unit) {
   layout.bind_gradients(state.gradient);
 }
 
+bool DataParallel::reduces_micro_batch() const {
+  return is_last_micro_batch_ || (shard_group_ != nullptr && options_.reduce_every_micro_batch);
+}
+
 void DataParallel::reduce(int unit) {
-  if (!store_.is_trained(unit)) return;
-  const bool is_whole_kept =
-      !is_last_micro_batch_ && (shard_group_ == nullptr || !options_.reduce_every_micro_batch);
-  if (is_whole_kept) return;  // the next micro-batch's backward adds to it
+  if (!store_.is_trained(unit) || !reduces_micro_batch()) return;
   Gradient whole = take_whole_gradient(unit);
   if (shard_group_ != nullptr) {
     reduce_scatter(unit, std::move(whole));

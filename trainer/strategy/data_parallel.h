@@ -58,6 +58,7 @@ class DataParallel : public Strategy {
   Buffer whole_buffer(int unit) const override;
   void attach_gradient(int unit) override;
   void reduce(int unit) override;
+  bool reduces_micro_batch() const override;
   void finish_backward() override;
 
  private:

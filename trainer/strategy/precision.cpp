@@ -3,6 +3,8 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
+
 namespace fsdp {
 
 at::ScalarType scalar_type_of(Dtype dtype) {
@@ -51,6 +53,24 @@ Dtypes dtypes_of(const PrecisionSpec& precision) {
   }
   if (precision.gradients) dtypes.gradients = scalar_type_of(*precision.gradients);
   return dtypes;
+}
+
+Roundoff roundoff_of(const RunSpec& spec) {
+  const auto of = [](at::ScalarType dtype) {
+    if (dtype == at::kBFloat16) return 0x1p-8;
+    return dtype == at::kHalf ? 0x1p-11 : Roundoff::kFp32;
+  };
+  const auto of_states = [&](StateDtype dtype) {
+    if (dtype == StateDtype::kBf16) return of(at::kBFloat16);
+    return dtype == StateDtype::kFp16 ? of(at::kHalf) : Roundoff::kFp32;
+  };
+  const Dtypes dtypes = dtypes_of(spec.precision);
+  const double parameters = of(dtypes.parameters);
+  return {
+      .compute = of(dtypes.compute),
+      .reduction = std::max({of(dtypes.reduction), of(dtypes.gradients), parameters}),
+      .parameters = parameters,
+      .states = spec.optimizer.state_dtype ? of_states(*spec.optimizer.state_dtype) : parameters};
 }
 
 }  // namespace fsdp

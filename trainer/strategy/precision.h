@@ -2,6 +2,7 @@
 
 #include <c10/core/ScalarType.h>
 
+#include "contract/record/fingerprint.h"
 #include "contract/spec/run_spec.h"
 
 namespace fsdp {
@@ -16,6 +17,9 @@ struct Dtypes {
 };
 
 Dtypes dtypes_of(const PrecisionSpec& precision);
+
+// Returns how a run rounds.
+Roundoff roundoff_of(const RunSpec& spec);
 
 at::ScalarType scalar_type_of(Dtype dtype);
 

@@ -62,6 +62,18 @@ FillParameter recorded(const RunSpec& spec, FrozenDigest& digest, FillParameter 
   return records_frozen_weights(spec) ? with_digest(std::move(fill), digest) : fill;
 }
 
+std::optional<FingerprintRecorder> recorder_of(const RunSpec& spec, const ProcessGroup& group,
+                                               const CheckpointReader* resumed) {
+  if (spec.train.fingerprint_steps.empty()) return {};
+  return std::optional<FingerprintRecorder>(
+      std::in_place, spec.train.fingerprint_steps,
+      FingerprintsBegin{.rank = group.rank(),
+                        .ranks = group.size(),
+                        .resumed_from_step = resumed == nullptr ? 0 : resumed->state().step,
+                        .recomputes = spec.activation_checkpointing.every > 0,
+                        .roundoff = roundoff_of(spec)});
+}
+
 const ModelConfig& begin_building(const ModelConfig& config) {
   begin_start_up_part("building the model");
   return config;
@@ -96,10 +108,12 @@ Trainer::Trainer(const RunSpec& spec, const RunPaths& paths, int attempt, Backen
       memory_trace_(spec.train.trace_steps > 0
                         ? std::make_unique<MemoryTrace>(backend.memory().requests())
                         : nullptr),
+      fingerprints_(recorder_of(spec, group, resumed_.reader.get())),
       step_(spec, begin_building(config_), backend, mesh_, group,
-            recorded(spec, frozen_,
-                     weight_source(spec, resumed_.reader.get(), mesh_, backend.device(),
-                                   weights_read_))),
+            recorded(
+                spec, frozen_,
+                weight_source(spec, resumed_.reader.get(), mesh_, backend.device(), weights_read_)),
+            fingerprints_ ? &*fingerprints_ : nullptr),
       schedule_(spec.optimizer.learning_rate, spec.schedule, steps_planned_, steps_per_epoch_),
       evaluation_(spec_, data_.validation(), group, backend.device()),
       checkpoints_(spec_, paths, step_, mesh_, group, backend),
@@ -188,6 +202,7 @@ Trainer::Report Trainer::do_step(int64_t step) {
         report.event.memory_reserved_bytes_forward = memory.reserved_bytes();
       });
   report.communication = group_.clock().stop();
+  if (fingerprints_ && fingerprints_->is_recording()) write_fingerprints(step);
 
   const auto or_zero = [&](const at::Tensor& figure) {
     return figure.defined() ? figure : at::zeros_like(result.loss);
@@ -257,6 +272,17 @@ void Trainer::write_report() {
         "); lower optimizer.learning_rate, set optimizer.gradient_clip_norm, or leave such steps "
         "out with train.on_non_finite: skip" +
         (spec_.optimizer.in_backward ? "; both need optimizer.in_backward: false" : ""));
+  }
+}
+
+void Trainer::write_fingerprints(int64_t step) {
+  const std::filesystem::path folder = paths_.fingerprints(attempt_);
+  const std::string text = fingerprints_->end_step();
+  try {
+    std::filesystem::create_directory(folder);
+    replace_file(folder / fingerprint_file_name(step, group_.rank()), text, OnDisk::kLater);
+  } catch (const std::system_error& error) {
+    log(LogLevel::kWarning, "fingerprints", error.what());  // the run goes on without them
   }
 }
 

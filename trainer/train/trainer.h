@@ -58,6 +58,8 @@ class Trainer {
   // Writes the FLOPs of the micro-batches into the event.
   void count_flops(std::span<const Batch> micro_batches, StepDone& event) const;
   void write_report();
+  // Writes the fingerprints of the step that has just been done.
+  void write_fingerprints(int64_t step);
   // Reports where the time of the accounted steps went. Every rank calls it after the same step.
   void write_accounts();
   // Reports the memory peak since `step` began, if it is a new maximum. Step 0 is the start.
@@ -93,6 +95,7 @@ class Trainer {
   int64_t weights_read_ = 0;                   // elements that this rank read or made at the start
   std::unique_ptr<MemoryTrace> memory_trace_;  // knows the allocations of members that follow
   std::optional<StepAccounts> accounts_;       // outlives the work of steps
+  std::optional<FingerprintRecorder> fingerprints_;
   TrainingStep step_;
   LearningRateSchedule schedule_;
   Evaluation evaluation_;

@@ -177,7 +177,7 @@ TEST_CASE("--set reads its value as YAML and says what is wrong with it") {
   CHECK(message("experiment: lab", {.set = {"train.step=4"}}) ==
         "--set train.step=4: 'train.step': unknown key; did you mean 'steps'? allowed: steps, "
         "epochs, sequences, max_steps, seed, deterministic, warmup_steps_excluded, account_steps, trace_steps, "
-        "on_non_finite, report_gradient_norm");
+        "fingerprint_steps, on_non_finite, report_gradient_norm");
   CHECK(message("experiment: lab", {.set = {"train.steps=many"}}) ==
         "--set train.steps=many: 'train.steps': 'many' is not an integer; allowed: an integer, at "
         "least 1 and at most 1000000000, or null");
