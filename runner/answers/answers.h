@@ -72,6 +72,13 @@ struct Parting {
   FigureOfRun least{}, greatest{};
 };
 
+// How far losses of a step are apart.
+struct LossDifference {
+  int64_t step = 0;
+  double difference = 0;  // relative; infinite if only some losses are finite
+  double allowed = 0;
+};
+
 // Finished runs that must have equal losses: their model, data, seed, total batch, steps and
 // precision are equal. Only steps that all of them have are compared, by loss, and by gradient norm
 // if all have one.
@@ -82,6 +89,7 @@ struct LossAgreement {
   size_t step_count = 0;        // compared steps
   size_t not_finite_count = 0;  // compared steps at which no run's loss is finite
   double difference = 0;        // the largest relative difference of a step's losses
+  std::vector<LossDifference> differences{};  // of the steps with a finite loss
   std::optional<Parting> parting{};
 };
 

@@ -80,7 +80,10 @@ void compare_step(LossAgreement& agreement, Differences& largest, int64_t step,
   ++agreement.step_count;
   std::optional<Parting> of_loss = spread(&StepLoss::loss);
   if (!of_loss) ++agreement.not_finite_count;
-  if (of_loss) judge(*of_loss, noise.loss, largest.loss);
+  if (of_loss) {
+    judge(*of_loss, noise.loss, largest.loss);
+    agreement.differences.push_back({step, of_loss->difference, of_loss->allowed});
+  }
   std::optional<Parting> of_norm = spread(&StepLoss::gradient_norm);
   // A run may not have measured its gradient norms.
   if (of_norm && !std::isfinite(of_norm->difference)) of_norm.reset();

@@ -280,7 +280,7 @@ constexpr Check kChecks[] = {
     {"lost_events", lost_events, "{}; run these again with --rerun"},
     {"losses_disagree", losses_disagree,
      "losses or gradient norms that must be equal differ by more than rounding can cause: {}; use "
-     "--rerun. If they differ again, compare the runs with `fsdp-run diff`"},
+     "--rerun. If they differ again, `fsdp-run diverge RUN OTHER` names the first difference"},
     {"nothing_trained", nothing_trained,
      "no token was trained on, so a loss of 0 means nothing: {}; `fsdp-run prepare` counts such "
      "tokens. If documents are cut before them, raise data.sequence_length"},

@@ -25,6 +25,7 @@ CommandFunction add_schema_command(CLI::App& command);
 CommandFunction add_cancel_command(CLI::App& command);
 CommandFunction add_report_command(CLI::App& command);
 CommandFunction add_diff_command(CLI::App& command);
+CommandFunction add_diverge_command(CLI::App& command);
 CommandFunction add_why_command(CLI::App& command);
 CommandFunction add_export_command(CLI::App& command);
 CommandFunction add_merge_command(CLI::App& command);
@@ -69,9 +70,12 @@ inline constexpr std::array kCommands{
     Command{"report", "Print the table of earlier runs", add_report_command},
     Command{"diff", "Print which keys of two runs differ, and where their results come from",
             add_diff_command},
+    Command{"diverge", "Say where two runs that should be equal first differ, and why",
+            add_diverge_command},
     Command{"why", "Say where a run's time and memory go, and why they differ from another's",
             add_why_command},
-    Command{"export", "Write runs as CSV, JSON lines or traces, for TensorBoard or Weights & Biases",
+    Command{"export",
+            "Write runs as CSV, JSON lines or traces, for TensorBoard or Weights & Biases",
             add_export_command},
     Command{"merge", "Bring several results folders into one", add_merge_command},
     Command{"prune", "Remove old runs or checkpoints; asks first", add_prune_command},

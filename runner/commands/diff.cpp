@@ -1,16 +1,14 @@
 #include <algorithm>
 #include <array>
-#include <deque>
 #include <iostream>
 #include <memory>
-#include <optional>
 
 #include "base/text/utf8.h"
 #include "contract/spec/run_spec_yaml.h"
-#include "runner/answers/facts.h"
 #include "runner/commands/differences.h"
 #include "runner/commands/find_run.h"
 #include "runner/commands/options.h"
+#include "runner/commands/two_runs.h"
 #include "runner/host/provenance.h"
 #include "runner/table/names.h"
 #include "runner/table/table.h"
@@ -74,31 +72,6 @@ void add_differences(Table& table, const KeysAndValues& left, const KeysAndValue
   }
 }
 
-// Returns the run's row, named by its number, with its losses. nullopt: it has not finished.
-std::optional<ComparisonRow> finished_row(const Store& store, const RunRecord& run) {
-  std::vector<ComparisonRow> rows = store.comparison(run.experiment, Listed::kEver);
-  const auto found = std::ranges::find(rows, run.id, &ComparisonRow::run);
-  if (found == rows.end() || !is_finished(&*found)) return std::nullopt;
-  found->series = found->point = std::to_string(run.id);
-  found->losses = store.losses(run.id, run.attempt);
-  return *found;
-}
-
-// Says if the losses of two finished runs are equal, or why they need not be.
-void print_losses(const Store& store, const RunRecord& one, const RunRecord& other) {
-  std::vector<ComparisonRow> runs;
-  for (const RunRecord* run : {&one, &other}) {
-    if (std::optional<ComparisonRow> row = finished_row(store, *run)) {
-      runs.push_back(std::move(*row));
-    }
-  }
-  if (runs.size() < 2) return;
-  const std::deque<Series> series = series_of(runs);
-  const SeriesRows rows{&series.front(), &series.back()};
-  const std::string answer = loss_answer(loss_facts(rows), rows);
-  if (!answer.empty()) std::cout << "Loss: " << visible_line(answer) << '\n';
-}
-
 ExitCode diff(const DiffArguments& arguments) {
   const Store store = existing_results(arguments.results);
   const RunRecord one = find_run(store, arguments.words[0]);
@@ -115,7 +88,9 @@ ExitCode diff(const DiffArguments& arguments) {
   } else {
     for (const std::string& line : lay_out(table, {}).all()) std::cout << line << '\n';
   }
-  if (one.id != other.id) print_losses(store, one, other);
+  if (one.id == other.id) return ExitCode::kOk;
+  const std::string losses = LossesOfTwo(store, one, other).answer();
+  if (!losses.empty()) std::cout << "Loss: " << visible_line(losses) << '\n';
   return ExitCode::kOk;
 }
 

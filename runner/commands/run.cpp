@@ -289,7 +289,8 @@ ExitCode RunCall::run() {
   const ExitCode code = execute(runs);
   if (!slurm_ && !runs.empty()) bring_up_to_date(store_, *progress_);
   progress_->close();
-  if (!options_.slurm.detach) print_table(store_, experiment_, options_, code);
+  if (options_.prints_table && !options_.slurm.detach)
+    print_table(store_, experiment_, options_, code);
   if (!slurm_ && code == ExitCode::kInterrupted) {
     std::cerr << visible_line(how_to_go_on(store_, options_.results, runs)) << '\n';
   }
@@ -328,12 +329,16 @@ ExitCode RunCall::execute(const std::vector<RunRecord>& runs) {
                   std::move(settings));
 }
 
-ExitCode run(const RunArguments& options) {
+}  // namespace
+
+ExitCode run_experiment(const RunArguments& options) {
   end_at_signals_of_batch_systems();
   Preparation prepared(options);
   std::signal(SIGPIPE, SIG_IGN);  // runs go on if the output's reader is gone
   return RunCall(options, prepared).run();
 }
+
+namespace {
 
 // Prints the specification of each run, and the jobs' scripts. Starts, creates and writes nothing.
 ExitCode dry_run(const RunArguments& options) {
@@ -420,7 +425,7 @@ CommandFunction add_run_command(CLI::App& command) {
     if (options->slurm.detach || options->slurm.follow) {
       options->choice.expand.on_cluster = true;
     }
-    return options->dry_run ? dry_run(*options) : run(*options);
+    return options->dry_run ? dry_run(*options) : run_experiment(*options);
   };
 }
 

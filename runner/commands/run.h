@@ -38,7 +38,11 @@ struct RunArguments : TrainerQuestion {
   bool quiet = false;
   bool json = false;
   SlurmOptions slurm;
+  bool prints_table = true;
 };
+
+// Runs an experiment, here or on Slurm. Prints progress to stderr and the table to stdout.
+ExitCode run_experiment(const RunArguments& options);
 
 // Starts an experiment's runs on this host, for `run`. Runs in jobs of Slurm are left to their
 // jobs. `digests` remembers the contents of their input files.

@@ -2,10 +2,12 @@
 #include <algorithm>
 #include <map>
 
+#include "base/files/input_file.h"
 #include "base/text/json.h"
 #include "runner/page/html_page.h"
 #include "runner/report/columns.h"
 #include "runner/series/speeds.h"
+#include "runner/store/run_files.h"
 #include "runner/table/names.h"
 
 namespace fsdp {
@@ -76,6 +78,42 @@ JsonObject run_data(const RunDetail& detail, const Report& report, const std::de
       .add("training_loss", with_curve({}, detail.training_loss))
       .add("validation_loss", with_curve({}, detail.validation_loss))
       .add("utilization", mapped(detail.utilization, utilization_data));
+}
+
+// Returns what `diverge` said of the two runs that are farthest apart. Empty if it was not asked.
+std::string divergence_of(const LossAgreement& agreement, const std::filesystem::path& results) {
+  constexpr size_t kLargestAnswer = 1 << 16;
+  if (!agreement.parting) return "";
+  const std::filesystem::path file = divergence_file(results, agreement.parting->least.run->run,
+                                                     agreement.parting->greatest.run->run);
+  std::error_code not_there;
+  if (!std::filesystem::is_regular_file(file, not_there)) return "";
+  return read_input_file(file, kLargestAnswer);
+}
+
+// Returns the differences of losses that must be equal, and what is allowed.
+JsonObject loss_differences_data(const LossAgreement& agreement, const Report& report,
+                                 const std::deque<Series>& all) {
+  const auto curve_of = [&](double LossDifference::*figure) {
+    std::vector<CurvePoint> points;
+    for (const LossDifference& of : agreement.differences) {
+      const bool is_drawn = of.*figure > 0 && std::isfinite(of.*figure);  // on a logarithmic scale
+      points.push_back({.x = static_cast<double>(of.step),
+                        .y = is_drawn ? std::optional(of.*figure) : std::nullopt});
+    }
+    return with_curve({}, thinned(std::move(points)));
+  };
+  const auto name_of_run = [&](const ComparisonRow* run) {
+    return std::ranges::find_if(all, [&](const Series& one) { return one.has(run); })
+        ->name_of_run(*run);
+  };
+  return JsonObject()
+      .add("runs", mapped(agreement.runs, name_of_run))
+      .add("difference", curve_of(&LossDifference::difference))
+      .add("allowed", curve_of(&LossDifference::allowed))
+      .add("parting_step",
+           agreement.parting ? std::optional(agreement.parting->step) : std::nullopt)
+      .add("divergence", divergence_of(agreement, report.results));
 }
 
 JsonObject row_data(const Row& row) {
@@ -150,6 +188,9 @@ std::string page_data(const Table& table, const Report& report, const std::deque
       .add("blocks", mapped(table.blocks, block_data))
       .add("warnings", mapped(table.warnings, &Warning::text))
       .add("notes", table.notes)
+      .add("loss_differences",
+           mapped(loss_agreements(rows),
+                  [&](auto& agreement) { return loss_differences_data(agreement, report, all); }))
       .add("runs", mapped(html.runs, [&](auto& detail) { return run_data(detail, report, all); }))
       .add("experiment_texts", texts)
       .text();

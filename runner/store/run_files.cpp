@@ -119,6 +119,11 @@ void make_folder(const path& results, const path& folder) {
 
 path run_file(const path& results, const path& folder) { return results / folder / "run.json"; }
 
+path divergence_file(const path& results, int64_t run, int64_t other) {
+  const auto [first, second] = std::minmax(run, other);
+  return results / "diverge" / fmt::format("diverge-{}-{}.txt", first, second);
+}
+
 path job_file(const path& results, const path& folder) { return results / folder / "job.json"; }
 
 path lists_folder(const path& results) { return results / "lists"; }

@@ -117,6 +117,11 @@ std::filesystem::path job_file(const std::filesystem::path& results,
                                const std::filesystem::path& folder);
 std::filesystem::path verdict_file(const RunPaths& run, int attempt);
 
+// Returns the place of what `diverge` said last of two runs, in the folder of its own results. The
+// order of the runs does not matter.
+std::filesystem::path divergence_file(const std::filesystem::path& results, int64_t run,
+                                      int64_t other);
+
 // Return nullopt if the file is missing or is not what fsdp-run writes there. `warn` is told of the
 // latter.
 std::optional<RunList> read_list(const std::filesystem::path& file, const WarnOfFile& warn);

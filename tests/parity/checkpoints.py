@@ -84,8 +84,11 @@ FAMILIES = ["llama3_rope", "linear_rope", "biases", "mistral", "qwen2", "qwen3"]
 
 
 def write_checkpoint(name: str, folder: Path) -> None:
+    write_variant(VARIANTS[name], folder)
+
+
+def write_variant(variant: Variant, folder: Path) -> None:
     """Writes the variant's config.json and safetensors, with weights from a fixed seed."""
-    variant = VARIANTS[name]
     torch.manual_seed(7)
     architecture = getattr(transformers, variant.architecture)
     model = architecture(architecture.config_class(**{**PLAIN_CONFIG, **variant.config}))

@@ -81,6 +81,26 @@ function lossFigures(runs, name, title) {
     (run) => run.figures.total_batch), steps];
 }
 
+// Returns a figure for each group of runs whose losses must be equal: how far they are apart, and
+// what rounding explains.
+function lossDifferenceFigures(groups) {
+  return groups.filter(({difference}) => difference.y.some((y) => y !== null)).map((group, number) => {
+    const names = group.runs.slice(0, MOST_NAMED).join(", ") +
+      (group.runs.length > MOST_NAMED ? ` and ${group.runs.length - MOST_NAMED} more` : "");
+    const curves = [{label: "difference", style: 0}, {label: "allowed", style: 1}].map(({label, style}) => ({
+      label, style, measured: group[label].measured, points: pointsOf(group[label])}));
+    const powers = d3.extent(curves.flatMap(({points}) => points.map(({y}) => y)).filter((y) => y !== null)
+      .map(Math.log10));
+    const ticks = d3.range(Math.floor(powers[0]), Math.ceil(powers[1]) + 1).map((power) => Number(`1e${power}`));
+    const verdict = group.parting_step === null ? "They agree: rounding explains the difference."
+      : `They part at step ${group.parting_step}.`;
+    return curvesFigure({id: `loss_difference_${number}`, title: `Difference of losses: ${names}`, height: 200,
+      note: [verdict, group.divergence, "Steps with equal losses are not drawn."].join(" ")}, curves, {title: "optimizer step", whole: true},
+      {title: "relative difference", scale: "log", ticks, least: ticks[0], most: ticks.at(-1),
+        text: (value) => value.toExponential(0)});
+  });
+}
+
 // Returns a figure per run, with every device of its nodes, even idle ones.
 function utilizationFigures(runs) {
   return runs.filter((run) => run.utilization.length > 0).map((run) => {

@@ -72,6 +72,7 @@ function allFigures(report, runs) {
     ["Step time", () => [stepTimeFigure(runs)]],
     ["Where the time goes", () => [timePartsFigure(runs)]],
     ["Training loss", () => lossFigures(runs, "training_loss", "Training loss")],
+    ["Difference of losses", () => lossDifferenceFigures(report.loss_differences)],
     ["Validation loss", () => lossFigures(runs, "validation_loss", "Validation loss")],
     ["Doubled keys", () => doublingFigures(runs)],
     ["Throughput against ranks", () => [scalingFigure({scaling})]],

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runner/diverge/step_fingerprints.h"
+
+// The same quantity of two runs, and how far both are apart. Pure.
+namespace fsdp {
+
+struct Pair {
+  const Computed* one;
+  const Computed* other;
+
+  double norm() const;      // the larger one
+  double distance() const;  // infinite if only one of both is finite
+  double size() const;      // the distance, relative to the norm
+};
+using Pairs = std::vector<Pair>;
+
+// Returns distance / scale: 0 if nothing differs, infinite if the scale is 0.
+double relative(double distance, double scale);
+
+double cosine(const Sums& one, const Sums& other);
+
+// Returns the number that `one` must be multiplied by to be `other`, if this explains nearly all of
+// their difference.
+std::optional<double> ratio_of(const Sums& one, const Sums& other);
+
+// Returns what both steps have, by its quantity, in the order of `one`.
+std::map<Quantity, Pairs> pairs_of(const StepFingerprints& one, const StepFingerprints& other);
+
+// Returns the pairs of two quantities that a step has of the same tensors: of `one` and `other`.
+Pairs pairs_within(const StepFingerprints& step, Quantity one, Quantity other);
+
+// Returns the updates of the tensors that the step has written.
+std::vector<Computed> updates_of(const StepFingerprints& step);
+
+// Norms that tensors are compared with: their own, but at least a share of what the tensors of
+// their module are like. A tensor's gradient may cancel out to nothing but rounding, as that of a
+// key's bias does, and an adapter's B is at first nothing but its updates.
+class ModuleScales {
+ public:
+  ModuleScales(const Pairs& all, double least_share);
+  double of(const Pair& pair) const;  // one of all
+  double relative_size(const Pair& pair) const { return relative(pair.distance(), of(pair)); }
+
+ private:
+  struct Module {
+    double square_sum = 0;
+    double numel = 0;
+  };
+  double least_share_;
+  std::map<std::string, Module> modules_;
+};
+
+}  // namespace fsdp

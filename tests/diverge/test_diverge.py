@@ -1,0 +1,274 @@
+"""What `fsdp-run diverge` says of two runs. Faults are put into the files of a right run, each where a broken trainer
+would leave it (tests/benchmark/breaks/ has broken trainers)."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from trainer import read_run, train
+
+STEPS = 3
+SPEC = {"model": {"config": {"num_hidden_layers": 2, "hidden_size": 32, "intermediate_size": 64,
+                             "num_attention_heads": 2, "num_key_value_heads": 1, "vocab_size": 1024,
+                             "max_position_embeddings": 64}},
+        "data": {"kind": "chess", "sequence_length": 32, "rows": "pad"},
+        "optimizer": {"kind": "adamw", "learning_rate": 1e-3, "weight_decay": 0.1, "gradient_clip_norm": 1.0},
+        "train": {"steps": STEPS, "warmup_steps_excluded": 0, "fingerprint_steps": ["1-9"]},
+        "device": "cpu", "threads_per_rank": 1}
+WAYS = {
+    "single": {"strategy": {"kind": "single", "ranks": 1}, "batch": {"size_per_rank": 8}},
+    "ddp": {"strategy": {"kind": "ddp", "ranks": 2}, "batch": {"size_per_rank": 4}},
+    "fsdp": {"strategy": {"kind": "fsdp", "ranks": 2}, "batch": {"size_per_rank": 2, "gradient_accumulation_steps": 2},
+             "activation_checkpointing": {"every": 1}},
+}
+
+
+@pytest.fixture(scope="module")
+def runs(trainer, tmp_path_factory) -> dict[str, Path]:
+    """Returns the folders of fingerprints of right runs."""
+    folder = tmp_path_factory.mktemp("runs")
+    for name, way in WAYS.items():
+        train(trainer, SPEC | way, folder / name)
+    return {name: folder / name / "attempt-1/fingerprints" for name in WAYS}
+
+
+def diverge(runner: Path, *words: Path | str, folder: Path | None = None) -> subprocess.CompletedProcess:
+    return subprocess.run([runner, "diverge", *words], capture_output=True, text=True, cwd=folder or Path("/"))
+
+
+@pytest.mark.parametrize("other", ["ddp", "fsdp"])
+def test_runs_that_compute_the_same_do_not_differ(runs, runner, other):
+    ended = diverge(runner, runs["single"], runs[other])
+    assert ended.stdout.endswith("do not differ by more than rounding in steps 1 to 3\n")
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_fingerprints_change_no_bit_and_no_memory(trainer, runs, tmp_path):
+    plain = SPEC | WAYS["fsdp"] | {"train": SPEC["train"] | {"fingerprint_steps": []}}
+    recorded = read_run(runs["fsdp"].parents[1], ranks=2)
+    for one, other in zip(train(trainer, plain, tmp_path / "run").steps, recorded.steps, strict=True):
+        for figure in ("loss", "gradient_norm", "memory_allocated_bytes_max"):
+            assert [step[figure] for step in one] == [step[figure] for step in other]
+
+
+class Fault:
+    """A change of some fingerprints of a copy of a run."""
+
+    def __init__(self, of: str, name: str = "", factor: float = 1, step: int = 2, rank: int | None = None,
+                 row: int | None = None, lane: int = 0, state: str = ""):
+        self.of, self.name, self.factor, self.step = of, name, factor, step
+        self.rank, self.row, self.lane, self.state = rank, row, lane, state
+
+    def is_of(self, one: dict) -> bool:
+        return (one["of"] == self.of and self.name in one["name"] and self.state in one["state"]
+                and (self.row is None or one["row"] == self.row))
+
+    def put_into(self, folder: Path) -> None:
+        changed = 0
+        for file in folder.glob(f"step-{self.step}.rank{'*' if self.rank is None else self.rank}.jsonl"):
+            lines = [json.loads(line) for line in file.read_text().splitlines()]
+            for one in lines[1:-1]:
+                if self.is_of(one):
+                    changed += 1
+                    one["square_sum"] *= self.factor**2
+                    for lane in range(self.lane, 8):
+                        one["projections"][lane] *= self.factor
+            file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        assert changed > 0
+
+
+DOWN = "model.layers.1.mlp.down_proj.weight"
+# What is changed, and what is said of it.
+FAULTS = [
+    ("ddp", [Fault("labels", factor=2, row=1)], "the labels of a row", "other labels"),
+    ("fsdp", [Fault("weight", DOWN, 1.5, step=1), Fault("new_weight", DOWN, 1.5, step=1)],
+     f"the weight of {DOWN} at the step's begin", "begin with other weights"),
+    ("fsdp", [Fault("state", DOWN, 0, state="exp_avg")], f"exp_avg of {DOWN} at the step's begin",
+     "does not begin with what the step before has left: a resume"),
+    ("fsdp", [Fault("forward_weight", DOWN, 1.1, rank=1)], f"the weight of {DOWN} that forward reads",
+     "computes with other weights than its ranks own"),
+    ("single", [Fault("activation", "model.layers.1", 1.1, lane=4)], "the output of model.layers.1 in forward",
+     "another mask, or other positions"),
+    ("ddp", [Fault("activation", "model.layers.0", -1, rank=1)], "the output of model.layers.0 in forward",
+     "only some ranks of"),
+    ("ddp", [Fault("loss", factor=2)], "the loss\n", "a constant factor"),
+    ("ddp", [Fault("loss", factor=1.1)], "the loss\n", "the divisor of the loss"),
+    ("fsdp", [Fault("repeated_input", "model.layers.1", 2)], "the input of model.layers.1 in the repeated forward",
+     "recomputation"),
+    ("ddp", [Fault("activation_gradient", "model.layers.0", 2)], "the gradient of the output of model.layers.0",
+     "a constant factor"),
+    ("fsdp", [Fault("local_gradient", DOWN, 3)], f"the gradient of {DOWN} before its reduction", "a constant factor"),
+    ("ddp", [Fault("gradient", DOWN, 0.5)], f"the gradient of {DOWN} after its reduction", "takes a sum for a mean"),
+    ("ddp", [Fault("gradient", DOWN, 0.7, rank=1)], f"the gradient of {DOWN} after its reduction",
+     "the reduction is missing"),
+    ("fsdp", [Fault("gradient_norm", factor=0.7, rank=1)], "the gradient norm", "a norm over a part of the gradients"),
+    ("ddp", [Fault("clip_divisor", factor=1.5)], "the divisor that clips gradients", "another divisor"),
+    ("ddp", [Fault("new_state", DOWN, 1.5, step=3, state="exp_avg_sq")], f"exp_avg_sq of {DOWN} after the step",
+     "its betas"),
+    ("ddp", [Fault("new_weight", DOWN, 1.001, step=3)], f"the update of {DOWN}", "weight decay"),
+]
+
+
+@pytest.mark.parametrize("way, faults, place, cause", FAULTS)
+def test_the_first_difference_is_named_with_its_cause(runs, runner, tmp_path, way, faults, place, cause):
+    wrong = tmp_path / "wrong"
+    shutil.copytree(runs[way], wrong)
+    for fault in faults:
+        fault.put_into(wrong)
+    answer = diverge(runner, runs["single"], "wrong", folder=tmp_path).stdout
+    assert f"differ from step {faults[0].step} on:\n" in answer
+    assert f"  first  {place}" in answer, answer
+    assert cause in answer.split("  cause  ")[1], answer
+
+
+@pytest.mark.parametrize("right", ["single", "ddp", "fsdp"])
+@pytest.mark.parametrize("is_wrong_first", [False, True])
+def test_the_order_of_the_runs_and_their_ranks_do_not_matter(runs, runner, tmp_path, right, is_wrong_first):
+    wrong = tmp_path / "wrong"
+    shutil.copytree(runs["ddp"], wrong)
+    Fault("activation", "model.embed_tokens", 1.01, rank=1).put_into(wrong)
+    Fault("activation", "model.layers.1", 1.5, rank=0).put_into(wrong)
+    words = [runs[right], "wrong"]
+    answer = diverge(runner, *(reversed(words) if is_wrong_first else words), folder=tmp_path).stdout
+    assert "  first  the output of model.embed_tokens in forward\n" in answer
+    assert "  where  4 of 8 rows; rows 4, 5, 6, 7; ranks 1 of wrong\n" in answer or "4 of 8 rows" in answer, answer
+
+
+@pytest.mark.parametrize("of, factor", [("activation", 2), ("loss", 2), ("forward_weight", 1.8), ("clip_divisor", 2)])
+def test_in_16_bits_a_factor_of_two_is_no_rounding(trainer, runner, tmp_path, of, factor):
+    for way in ("single", "ddp"):
+        train(trainer, SPEC | WAYS[way] | {"precision": "bf16_true"}, tmp_path / way)
+    right, wrong = (tmp_path / way / "attempt-1/fingerprints" for way in ("single", "ddp"))
+    assert "do not differ" in diverge(runner, right, wrong).stdout
+    Fault(of, "" if of in ("loss", "clip_divisor") else "model.layers.1", factor).put_into(wrong)
+    assert "differ from step 2 on" in diverge(runner, right, wrong).stdout
+
+
+def test_a_run_that_is_not_finite_is_named(runs, runner, tmp_path):
+    shutil.copytree(runs["ddp"], tmp_path / "wrong")
+    file = tmp_path / "wrong/step-2.rank0.jsonl"
+    file.write_text("".join(
+        line.replace('"is_finite":true', '"is_finite":false') if '"activation"' in line else line
+        for line in file.read_text().splitlines(keepends=True)))
+    assert "cause  wrong has NaN or infinity\n" in diverge(runner, runs["single"], "wrong", folder=tmp_path).stdout
+
+
+def cut(file: Path) -> None:
+    file.write_text("".join(file.read_text().splitlines(keepends=True)[:-1]))
+
+
+def replaced(old: str, new: str):
+    return lambda file: file.write_text(file.read_text().replace(old, new))
+
+
+@pytest.mark.parametrize("damage, words", [
+    (cut, ["step-1.rank1.jsonl:", "not what fsdp-train writes there: 'fingerprints': is missing"]),
+    (lambda file: file.write_text(file.read_text()[:-30]), ["the file is cut short; record the step again"]),
+    (replaced('"version":1', '"version":2'), ["version 2 of fingerprints; this fsdp-run reads version 1"]),
+    (replaced('"step":1', '"step":4'), ["it says step 4, rank 1 of 2"]),
+    (replaced('"ranks":2', '"ranks":3'), ["its first line differs from that of rank 0"]),
+    (replaced('"sum":', '"sum":"x",'), ["not what fsdp-train writes there"]),
+    (replaced('"projections":[', '"projections":[1,'), ["not 8 projections"]),
+    (Path.unlink, ["step-1.rank1.jsonl is missing; record step 1 again, on every rank"]),
+    (lambda file: file.write_bytes(b"\xff\0" * 100), ["the file is cut short"]),
+])
+def test_files_that_are_not_whole_are_refused(runs, runner, tmp_path, damage, words):
+    shutil.copytree(runs["ddp"], tmp_path / "wrong")
+    damage(tmp_path / "wrong/step-1.rank1.jsonl")
+    ended = diverge(runner, runs["single"], "wrong", folder=tmp_path)
+    assert ended.returncode != 0 and ended.stdout == ""
+    assert all(word in ended.stderr for word in words), ended.stderr
+
+
+def test_tensors_of_other_names_are_refused_with_both(runs, runner, tmp_path):
+    shutil.copytree(runs["ddp"], tmp_path / "wrong")
+    for file in (tmp_path / "wrong").iterdir():
+        replaced('"name":"', '"name":"another.')(file)
+    ended = diverge(runner, runs["single"], "wrong", folder=tmp_path)
+    assert ended.returncode != 0
+    assert "'model.embed_tokens.weight' and 'another.model.embed_tokens.weight'" in ended.stderr
+
+
+EXPERIMENT = """\
+experiment: lab
+base:
+  model: {config: {num_hidden_layers: 2, hidden_size: 32, intermediate_size: 64, num_attention_heads: 2,
+                   num_key_value_heads: 1, vocab_size: 1024, max_position_embeddings: 64}}
+  data: {kind: chess, sequence_length: 32, rows: pad}
+  schedule: {kind: cosine, warmup_steps: 1}
+  train: {steps: 6, report_gradient_norm: true}
+  evaluation: {fraction: 0.2, every_steps: 2}
+  checkpoint: {every_steps: 2}
+  precision: {parameters: fp32, reduction: fp32}
+  threads_per_rank: 1
+  device: cpu
+points:
+  - {name: 1 CPU, strategy: {kind: single}, batch.size_per_rank: 4}
+  - {name: 2xFSDP, strategy: {kind: fsdp, ranks: 2}, batch.size_per_rank: 2}
+  - {name: "wrapped: #1", strategy: {kind: single, wrap: {blocks: 2}}, batch.size_per_rank: 4}
+  - {name: faster, strategy: {kind: single}, batch.size_per_rank: 4, optimizer.learning_rate: 0.01}
+"""
+
+
+@pytest.fixture(scope="module")
+def lab(runner, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("lab")
+    (folder / "lab.yaml").write_text(EXPERIMENT)
+    subprocess.run([runner, "lab.yaml", "--quiet"], cwd=folder, capture_output=True, check=True)
+    return folder
+
+
+def test_runs_are_trained_again_beside_the_results(lab, runner):
+    before = subprocess.run([runner, "report", "--format", "json"], cwd=lab, capture_output=True).stdout
+    ended = diverge(runner, "lab/1 CPU", "lab/2xFSDP", folder=lab)
+    assert ended.stdout == '1 CPU and 2xFSDP do not differ by more than rounding in steps 1 to 2\n'
+    assert "trains again, with fingerprints of steps 1-2" in ended.stderr
+    [events] = (lab / "results/diverge").glob("runs/*/*2xFSDP*/attempt-1/events.rank0.jsonl")
+    again = [json.loads(line) for line in events.read_text().splitlines()]
+    [earlier] = (lab / "results").glob("runs/lab/2xFSDP*/attempt-1/events.rank0.jsonl")
+    first = [json.loads(line) for line in earlier.read_text().splitlines()]
+    figures = [[(event["loss"], event["learning_rate"]) for event in events if event["kind"] == "step"]
+               for events in (again, first)]
+    assert figures[0] == figures[1][:2]
+    assert {event["kind"] for event in again}.isdisjoint({"evaluation", "checkpoint"})
+    assert subprocess.run([runner, "report", "--format", "json"], cwd=lab, capture_output=True).stdout == before
+
+
+def test_a_step_after_the_first_ones_is_reached(lab, runner):
+    ended = diverge(runner, "lab/1 CPU", "lab/2xFSDP", "--step", "5", folder=lab)
+    assert ended.stdout.endswith("in steps 1 to 5\n")
+
+
+def test_runs_with_keys_that_exclude_their_defaults_are_trained_again(lab, runner):
+    ended = diverge(runner, "lab/1 CPU", "lab/wrapped: #1", folder=lab)
+    assert ended.stdout.endswith("do not differ by more than rounding in steps 1 to 2\n"), ended.stderr
+
+
+def test_points_of_equal_names_are_compared_and_a_run_with_itself_is_not(lab, runner):
+    (lab / "lab2.yaml").write_text(EXPERIMENT.replace("experiment: lab", "experiment: lab2")
+                                   .replace("account_steps", "").replace("steps: 6", "steps: 6, trace_steps: 1"))
+    subprocess.run([runner, "lab2.yaml", "--quiet", "--only", "2xFSDP"], cwd=lab, capture_output=True, check=True)
+    ended = diverge(runner, "lab/2xFSDP", "lab2/2xFSDP", folder=lab)
+    assert "(lab/2xFSDP," in ended.stdout and "do not differ" in ended.stdout, ended.stderr
+    assert "is the same run" in diverge(runner, "lab/1 CPU", "lab/1 CPU", folder=lab).stderr
+
+
+def test_a_run_that_cannot_be_trained_again_is_not_compared(lab, runner, tmp_path):
+    (tmp_path / "broken").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "broken").chmod(0o755)
+    ended = diverge(runner, "lab/1 CPU", "lab/2xFSDP", "--step", "4", "--trainer", tmp_path / "broken", folder=lab)
+    assert ended.returncode != 0 and ended.stdout == ""
+    assert "nothing is compared, because a run did not end" in ended.stderr
+
+
+def test_runs_that_do_not_compute_the_same_are_refused_with_the_key(lab, runner):
+    ended = diverge(runner, "lab/1 CPU", "lab/faster", folder=lab)
+    assert ended.returncode != 0 and ended.stdout == ""
+    assert "do not compute the same: other optimizer.learning_rate" in ended.stderr
+
+
+def test_words_that_name_nothing_are_refused(lab, runner, tmp_path):
+    assert "names no run" in diverge(runner, "lab/1 CPU", "nothing", folder=lab).stderr
+    assert "is no folder of fingerprints" in diverge(runner, "one", "other", folder=tmp_path).stderr
