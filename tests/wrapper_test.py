@@ -254,4 +254,4 @@ def test_every_command_is_known_to_start_runs_or_not():
     commands = re.findall(r"^  ([a-z]+) +\S", listed.split("Subcommands:")[1], re.MULTILINE)
     assert "report" in commands
     [known] = re.findall(r"starts_no_run\(\) {.*?\n}", (SOURCE / "fsdp-run").read_text(), re.DOTALL)
-    assert [name for name in commands if not re.search(rf"\b{name}\b", known.split("case")[1])] == ["run", "plan", "calibrate", "sample"]
+    assert [name for name in commands if not re.search(rf"\b{name}\b", known.split("case")[1])] == ["run", "plan", "calibrate", "diverge", "sample"]

@@ -9,11 +9,11 @@
 
 #include "base/text/fields.h"
 
-// What a step computed, as sums over its tensors. They do not depend on how the step was divided
+// Fingerprints: sums over the tensors of a step. They do not depend on how the step was divided
 // among ranks and micro-batches, so they tell where two runs first differ.
 namespace fsdp {
 
-// What a fingerprint is of, in the order in which a step computes it.
+// The quantities that have fingerprints, in the order in which a step computes them.
 enum class Quantity {
   kInputIds,            // of a row
   kLabels,              // of a row
@@ -51,16 +51,16 @@ inline constexpr size_t kProjections = 8;
 //
 // Element i of the tensor has the sign of bit i % 64 of splitmix64(0, i / 64 % 16381), where 1 is a
 // minus. Projection k is the sum of the signed elements with i % 8 = k. A row is [tokens, width],
-// and its projection k is the sum over the tokens t with t * 8 / tokens = k. So the squares of the
+// and its projection k is the sum over the tokens t with t * 8 / tokens = k. The squares of the
 // differences of two tensors' projections estimate the square of the distance between the tensors.
 //
-// A row has the tokens up to its last label; the rest fills it up. In an encoder it has those of
-// its input. A row without labels has no fingerprints. Label t belongs to the token that input t
-// gives, and is -100 if there is none.
+// A row has the tokens up to its last label; the rest fills it up. A row of an encoder has its
+// input. A row without labels has no fingerprints. Label t belongs to the token that input t gives,
+// and is -100 if there is none.
 //
 // Ranks that have the same part of a tensor write it each, with the same `begin`. Losses and local
-// gradients are terms instead: those of all ranks and micro-batches add up to the step's. Their
-// square_sum does not.
+// gradients are terms instead. The terms of all ranks and micro-batches add up to the step's sums,
+// except for square_sum.
 struct Fingerprint {
   Quantity of = Quantity::kInputIds;
   std::string name{};            // of a tensor or module of the model; empty: of the whole step

@@ -16,9 +16,9 @@
 namespace fsdp {
 namespace {
 
-// How much a difference may be larger than that of what it was computed from, and how many units of
-// rounding it may have by itself: in fp32, and in 16 bits, where less room is left below the
-// signal. tests/benchmark/fingerprint_noise.py measures both.
+// A limit in fp32, and in 16 bits, where less room is left below the signal. kGrowth is how many times
+// a difference may be as large as that of its inputs. The others are units of rounding that it may
+// have by itself. tests/benchmark/fingerprint_noise.py measures them.
 struct Limit {
   double fp32;
   double narrow;
@@ -133,7 +133,7 @@ class StepComparison {
         one_.run, other_.run, first_name(one_.step), first_name(other_.step)));
   }
 
-  // --- what is found ---
+  // --- findings ---
 
   // A run that alone is not finite is the cause.
   FirstDifference described(const Pair& pair, Cause cause, double size, double unit) const {
@@ -199,7 +199,7 @@ class StepComparison {
     return std::nullopt;
   }
 
-  // Returns what a quantity may differ by, after what was accepted so far.
+  // Returns the largest difference of a quantity that rounding and earlier differences explain.
   double most(const Limit& units, double unit) const {
     return grown(std::max(level_, units.times(unit)));
   }

@@ -38,9 +38,9 @@ Pairs pairs_within(const StepFingerprints& step, Quantity one, Quantity other);
 // Returns the updates of the tensors that the step has written.
 std::vector<Computed> updates_of(const StepFingerprints& step);
 
-// Norms that tensors are compared with: their own, but at least a share of what the tensors of
-// their module are like. A tensor's gradient may cancel out to nothing but rounding, as that of a
-// key's bias does, and an adapter's B is at first nothing but its updates.
+// The norms that tensors are compared with. A norm is the tensor's own, but at least a share of the
+// norm that the tensor would have if it were like the others of its module. A gradient may cancel out
+// to nothing but rounding, as that of a key's bias does. An adapter's B begins with updates alone.
 class ModuleScales {
  public:
   ModuleScales(const Pairs& all, double least_share);

@@ -40,7 +40,7 @@ struct Disagreement {
   Sums sums{}, other_sums{};
 };
 
-// What a run has computed: a tensor, a row of a module, or a number.
+// A tensor, a row of a module, or a number that a run has computed.
 struct Computed {
   Quantity of{};
   std::string name{};

@@ -28,6 +28,8 @@ NOT_TYPED = {
     r"merge|class|--results|\[train|diff 12|prune|batch$|report batch|yaml chess": "other results",
     r"--rerun|--time-limit|--skip-oversized|" + LAB + " --set": "another training",
     r"--reference|--notes|lora.rank": "files or keys of the user",
+    r"my_trainer|before/fingerprints": "another trainer; tests of their own",
+    r"diverge.md fsdp-run diverge 4x|diverge.*--step": "a broken trainer; tests of their own",
     r"--format (trace|memory)": "runs with traces; tests/why has some",
 }
 

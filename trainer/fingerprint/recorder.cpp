@@ -54,12 +54,12 @@ FingerprintRecorder::FingerprintRecorder(TextList steps, FingerprintsBegin begin
 void FingerprintRecorder::begin_step(int64_t step, std::span<const Batch> micro_batches) {
   is_recording_ = is_among_steps(steps_, step);
   if (!is_recording_) return;
-  const UncountedMemory beside_the_step;
   begin_.step = step;
   micro_batches_ = micro_batches;
   tokens_.clear();
   scale_ = micro_batches.front().gradient_scale;
   for (const Batch& batch : micro_batches) {
+    const UncountedMemory on_the_host(batch.labels_BT.is_cpu());
     RowTokens& tokens = tokens_.emplace_back();
     tokens.decoder = labelled_tokens(batch.labels_BT);
     if (batch.input_counts_B.defined()) {
@@ -75,7 +75,7 @@ void FingerprintRecorder::begin_step(int64_t step, std::span<const Batch> micro_
 
 void FingerprintRecorder::add_part(Quantity of, const Parameter& parameter, int64_t begin,
                                    const at::Tensor& part, const std::string& state) {
-  const UncountedMemory beside_the_step;
+  const UncountedMemory on_the_host(part.is_cpu());
   const at::Tensor flat = part.flatten();
   // A scale stands for a block of elements, which may belong to two tensors.
   if (state.ends_with("_absmax")) {
@@ -111,7 +111,7 @@ void FingerprintRecorder::add_activation(Quantity of, const std::string& module,
 
 void FingerprintRecorder::add_rows(Quantity of, const std::string& name, bool is_encoder,
                                    const Batch& batch, const at::Tensor& value_ND) {
-  const UncountedMemory beside_the_step;
+  const UncountedMemory on_the_host(value_ND.is_cpu());
   const auto number = &batch - micro_batches_.data();
   const RowTokens& both = tokens_.at(static_cast<size_t>(number));
   const std::vector<int64_t>& tokens = is_encoder ? both.encoder : both.decoder;
@@ -126,7 +126,7 @@ void FingerprintRecorder::add_rows(Quantity of, const std::string& name, bool is
 }
 
 void FingerprintRecorder::add_number(Quantity of, const at::Tensor& number) {
-  const UncountedMemory beside_the_step;
+  const UncountedMemory on_the_host(number.is_cpu());
   add({.of = of, .numel = 1}, sums_of(number.reshape({1}), 0));
 }
 
@@ -140,7 +140,7 @@ void FingerprintRecorder::add(Fingerprint fingerprint, at::Tensor sums) {
 }
 
 std::string FingerprintRecorder::end_step() {
-  const UncountedMemory beside_the_step;
+  const UncountedMemory on_the_host;
   is_recording_ = false;
   std::vector<at::Tensor> all;
   for (const auto& [fingerprint, sums] : added_) all.push_back(sums.cpu());

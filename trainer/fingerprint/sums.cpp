@@ -136,7 +136,8 @@ at::Tensor make_signs(at::Device device) {
 }
 
 const at::Tensor& signs_on(at::Device device) {
-  static const at::Tensor signs = make_signs(device);  // a rank has one device
+  // A rank has one device. The tensor is never freed: CUDA may be gone when the process ends.
+  static const at::Tensor& signs = *new at::Tensor(make_signs(device));
   return signs;
 }
 
