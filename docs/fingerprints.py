@@ -99,12 +99,11 @@ class Fingerprints:
             raise ValueError("rows are padded on the left; pad them on the right, as fsdp-run does")
         self._check_batch_is_read()
         self._unread = set(self._modules)  # they are yet to read the micro-batch
-        self._rows += len(self._lengths)
-        self._shape = input_ids.shape
+        self._rows, self._shape = self._rows + len(self._lengths), input_ids.shape
         next_labels = torch.nn.functional.pad(labels[:, 1:], (0, 1), value=NO_LABEL)
         self._lengths = [1 + row.nonzero()[-1].item() if row.any() else 0 for row in next_labels != NO_LABEL]
-        self._add_rows("input_ids", input_ids.unsqueeze(2))
-        self._add_rows("labels", next_labels.unsqueeze(2))
+        for name, values in (("input_ids", input_ids), ("labels", next_labels)):
+            self._add_rows(name, values.unsqueeze(2))
 
     def gradients(self) -> None:
         """Records the gradients of all micro-batches and ranks."""

@@ -16,9 +16,9 @@
 namespace fsdp {
 namespace {
 
-// A limit in fp32, and in 16 bits, where less room is left below the signal. kGrowth is how many times
-// a difference may be as large as that of its inputs. The others are units of rounding that it may
-// have by itself. tests/benchmark/fingerprint_noise.py measures them.
+// A limit in fp32, and in 16 bits, where less room is left below the signal. kGrowth is how many
+// times a difference may be as large as that of its inputs. The others are units of rounding that
+// it may have by itself. tests/benchmark/fingerprint_noise.py measures them.
 struct Limit {
   double fp32;
   double narrow;
@@ -27,6 +27,7 @@ struct Limit {
   double times(double roundoff) const { return of(roundoff) * roundoff; }
 };
 constexpr Limit kGrowth{30, 10};
+constexpr Limit kUpdateGrowth{30, 20};
 constexpr Limit kForwardUnits{300, 2};
 constexpr Limit kBackwardUnits{1000, 4};
 constexpr Limit kReductionUnits{100, 4};
@@ -47,6 +48,9 @@ Roundoff wider(const Roundoff& one, const Roundoff& other) {
           .parameters = std::max(one.parameters, other.parameters),
           .states = std::max(one.states, other.states)};
 }
+
+// An adapter's gradient is as far apart as its other factor is, and B begins with zeros.
+bool is_of_adapter(const Pair& pair) { return pair.one->name.find(".lora_") != std::string::npos; }
 
 bool has_codes(const Computed& state) { return state.state.ends_with("_codes"); }
 
@@ -269,7 +273,10 @@ class StepComparison {
     }
     if (of != Quantity::kWeight) return std::nullopt;
     const ModuleScales scales(both, 1);
-    for (const Pair& pair : both) level_ = std::max(level_, scales.relative_size(pair));
+    for (const Pair& pair : both) {
+      level_ = std::max(level_, scales.relative_size(pair));
+      if (is_of_adapter(pair)) adapter_level_ = std::max(adapter_level_, pair.size());
+    }
     return first_apart(
         both, Cause::kTooFar, roundoff_.parameters,
         [&](const Pair& pair) { return scales.relative_size(pair); },
@@ -453,7 +460,9 @@ class StepComparison {
     const ModuleScales scales(all, 0.01);
     auto found = first_apart(
         all, cause, unit, [&](const Pair& pair) { return scales.relative_size(pair); },
-        [&](const Pair&) { return most; });
+        [&](const Pair& pair) {
+          return is_of_adapter(pair) ? std::max(most, grown(adapter_level_)) : most;
+        });
     if (found && found->ratio) found->cause = Cause::kFactor;
     return found;
   }
@@ -533,7 +542,7 @@ class StepComparison {
     for (const Quantity of : {Quantity::kGradient, Quantity::kState}) {
       for (const Pair& pair : pairs(of)) {
         double& level = input_levels_[pair.one->name];
-        level = std::max(level, pair.size());
+        level = std::max({level, pair.size(), is_of_adapter(pair) ? adapter_level_ : 0});
         if (has_codes(*pair.one)) with_codes_.insert(pair.one->name);
       }
     }
@@ -569,13 +578,16 @@ class StepComparison {
     const double growth = kGrowth.of(roundoff_.compute);
     const double weight_norm = one_.step.find(Quantity::kWeight, update.name)->sums.norm();
     const double of_weight = relative(roundoff_.parameters * weight_norm, update.sums.norm());
-    return std::sqrt(growth * std::max(least, input_levels_[update.name])) + growth * of_weight;
+    return std::sqrt(kUpdateGrowth.of(roundoff_.compute) *
+                     std::max(least, input_levels_[update.name])) +
+           growth * of_weight;
   }
 
   const StepOfRun& one_;
   const StepOfRun& other_;
   Roundoff roundoff_;
   std::map<Quantity, Pairs> pairs_;
+  double adapter_level_ = 0;                    // of adapters' weights, by their own norms
   double level_ = 0;                            // the largest difference so far that was accepted
   std::map<std::string, double> input_levels_;  // by tensor
   std::set<std::string> with_codes_;            // tensors whose state is quantized
