@@ -39,8 +39,9 @@ Pairs pairs_within(const StepFingerprints& step, Quantity one, Quantity other);
 std::vector<Computed> updates_of(const StepFingerprints& step);
 
 // The norms that tensors are compared with. A norm is the tensor's own, but at least a share of the
-// norm that the tensor would have if it were like the others of its module. A gradient may cancel out
-// to nothing but rounding, as that of a key's bias does. An adapter's B begins with updates alone.
+// norm that the tensor would have if it were like the others of its module. A gradient may cancel
+// out to nothing but rounding, as that of a key's bias does. An adapter's B begins with updates
+// alone.
 class ModuleScales {
  public:
   ModuleScales(const Pairs& all, double least_share);
