@@ -159,7 +159,7 @@ at::Tensor sums_by_operations(const at::Tensor& part, int64_t begin) {
   at::Tensor sums = at::zeros({kSums}, part.options().dtype(at::kDouble));
   visit_periods(part, begin, [&](const at::Tensor& values, const at::Tensor& signs, int64_t first) {
     sums[0].add_(values.sum());
-    sums[1].add_(values.dot(values));
+    sums[1].add_(values.square().sum());
     const int64_t before = first % kLanes;
     const int64_t after = (kLanes - (before + values.numel()) % kLanes) % kLanes;
     sums.narrow(0, 2, kLanes)
