@@ -13,7 +13,7 @@
 // among ranks and micro-batches, so they tell where two runs first differ.
 namespace fsdp {
 
-// The quantities that have fingerprints, in the order in which a step computes them.
+// A quantity that has fingerprints. The order is that of a step.
 enum class Quantity {
   kInputIds,            // of a row
   kLabels,              // of a row

@@ -31,7 +31,7 @@ class RunPaths {
   std::filesystem::path trace(int number, int rank) const {
     return attempt(number) / ("trace.rank" + std::to_string(rank) + ".json.gz");
   }
-  // What a rank computed in a step of train.fingerprint_steps (see contract/record/fingerprint.h).
+  // The ranks' files of the steps in train.fingerprint_steps (contract/record/fingerprint.h).
   std::filesystem::path fingerprints(int number) const { return attempt(number) / "fingerprints"; }
   // The process that starts the ranks writes this record before it starts them. It is missing if
   // the user started the ranks by hand.

@@ -96,6 +96,10 @@ struct LossAgreement {
 // True if the run's newest attempt resumed from a checkpoint.
 bool is_resumed(const ComparisonRow& run);
 
+// Returns why the losses of two runs with different loss digests need not be equal: "another
+// batch".
+std::string why_not_compared(const ComparisonRow& run, const ComparisonRow& other);
+
 // Returns an agreement for each group of two or more finished runs with an equal loss_digest.
 // Groups are in the order of their first runs. Compares ComparisonRow::losses, or else the first
 // and the last loss.

@@ -137,7 +137,16 @@ std::string differing_keys(const ComparisonRow& run, const ComparisonRow& other)
   return names.empty() ? "" : "other " + first_names(names, kMostNamedKeys);
 }
 
-// Returns why the losses of two runs need not be equal.
+bool has_loss(const ComparisonRow* run) { return is_finished(run) && run->steps.value_or(0) > 0; }
+
+SeriesRows rows_of(const LossAgreement& agreement, Rows rows) {
+  return only(rows, [&](const Series* row) {
+    return std::ranges::any_of(agreement.runs, [&](auto* run) { return row->has(run); });
+  });
+}
+
+}  // namespace
+
 std::string why_not_compared(const ComparisonRow& run, const ComparisonRow& other) {
   if (run.loss_digest.empty()) return "no record of the settings that decide the losses";
   if (other.loss_digest.empty())
@@ -148,16 +157,6 @@ std::string why_not_compared(const ComparisonRow& run, const ComparisonRow& othe
   const std::string keys = differing_keys(run, other);
   return keys.empty() ? "another loss_digest" : keys;
 }
-
-bool has_loss(const ComparisonRow* run) { return is_finished(run) && run->steps.value_or(0) > 0; }
-
-SeriesRows rows_of(const LossAgreement& agreement, Rows rows) {
-  return only(rows, [&](const Series* row) {
-    return std::ranges::any_of(agreement.runs, [&](auto* run) { return row->has(run); });
-  });
-}
-
-}  // namespace
 
 bool is_resumed(const ComparisonRow& run) { return run.resumed_from_step.value_or(0) != 0; }
 

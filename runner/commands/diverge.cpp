@@ -19,7 +19,6 @@
 #include "runner/commands/two_runs.h"
 #include "runner/diverge/difference_text.h"
 #include "runner/diverge/first_difference.h"
-#include "runner/series/run_keys.h"
 #include "runner/store/run_files.h"
 #include "runner/table/names.h"
 
@@ -83,18 +82,13 @@ ComparedRun side_of(const std::string& word, const Store* store,
 }
 
 // Refuses runs whose losses need not be equal.
-void require_same_computation(const ComparedRun& one, const ComparedRun& other) {
-  if (!one.run || !other.run) return;
-  if (one.run->loss_digest == other.run->loss_digest) return;
-  std::vector<std::string> keys;
-  if (one.run->data_digest != other.run->data_digest) keys.push_back("input files");
-  for (const auto& [key, value] : changed_keys(one.spec, other.spec, Effect::kNotLosses)) {
-    keys.push_back(key);
-  }
+void require_same_computation(const std::array<ComparedRun, 2>& sides, const LossesOfTwo& losses) {
+  const std::string why = losses.why_not_compared();
+  if (why.empty()) return;
   throw ConfigError("", "diverge",
-                    fmt::format("{} and {} do not compute the same: other {}; compare runs that "
-                                "differ in strategy, ranks or the split of the total batch only",
-                                one.name, other.name, first_names(keys, 6)));
+                    fmt::format("{} and {} do not compute the same: {}; compare runs that differ "
+                                "in strategy, ranks or the split of the total batch only",
+                                sides[0].name, sides[1].name, why));
 }
 
 // The steps that are recorded again. Both runs begin with `first`, or with a later step.
@@ -119,7 +113,7 @@ RunSpec with_fingerprints(const ComparedRun& side, const Store& store, const Ste
   const ScheduleKind kind = spec.schedule.kind;
   const bool has_end = kind == ScheduleKind::kLinear || kind == ScheduleKind::kCosine;
   const int64_t planned = ranks.empty() ? steps.last : ranks.front().steps_planned;
-  // The rates stay those of the whole run.
+  // The learning rates are then those of the whole run.
   if (has_end && !spec.schedule.decay_steps) spec.schedule.decay_steps = planned;
   spec.train.epochs.reset();
   spec.train.sequences.reset();
@@ -216,13 +210,13 @@ int64_t first_step(const std::array<ComparedRun, 2>& sides, const Store& store) 
 }
 
 Steps steps_to_train(const std::array<ComparedRun, 2>& sides, const Store& store,
-                     const DivergeArguments& arguments) {
+                     const std::optional<LossesOfTwo>& losses, const DivergeArguments& arguments) {
   const int64_t first = first_step(sides, store);
   std::optional<int64_t> last = arguments.step;
   for (const ComparedRun& side : sides) {
     if (!last && !side.folder.empty()) last = fingerprinted_steps(side.folder).back();
   }
-  if (!last) last = LossesOfTwo(store, *sides[0].run, *sides[1].run).parting_step();
+  if (!last) last = losses->parting_step();
   return {first, std::max(first, last.value_or(first + kStepsIfEqual - 1))};
 }
 
@@ -257,8 +251,13 @@ std::string one_sided(const std::array<StepFingerprints, 2>& now,
   return text;
 }
 
+struct ComparedSteps {
+  std::string text;
+  bool has_difference = false;
+};
+
 // Compares the steps that both have, in order.
-std::string compared(const std::array<ComparedRun, 2>& sides, std::optional<int64_t> only) {
+ComparedSteps compared(const std::array<ComparedRun, 2>& sides, std::optional<int64_t> only) {
   std::vector<int64_t> steps = fingerprinted_steps(sides[0].folder);
   const std::vector<int64_t> of_other = fingerprinted_steps(sides[1].folder);
   std::erase_if(steps, [&](int64_t step) {
@@ -285,15 +284,15 @@ std::string compared(const std::array<ComparedRun, 2>& sides, std::optional<int6
           fmt::format("  step {} and later ones cannot be judged: {}\n", step, cause_text(*found));
       break;
     }
-    if (found) return difference_text(*found, sides[0].name, sides[1].name);
+    if (found) return {difference_text(*found, sides[0].name, sides[1].name), true};
     if (equal.empty()) notes = one_sided(now, sides);
     equal.push_back(step);
     before = {std::move(now[0]), std::move(now[1])};
   }
-  if (equal.empty()) return fmt::format("{} and {}:\n{}", sides[0].name, sides[1].name, notes);
-  return fmt::format("{} and {} do not differ by more than rounding in {} {}\n{}", sides[0].name,
-                     sides[1].name, equal.size() == 1 ? "step" : "steps", ranges_text(equal),
-                     notes);
+  const std::string names = fmt::format("{} and {}", sides[0].name, sides[1].name);
+  if (equal.empty()) return {fmt::format("{}:\n{}", names, notes)};
+  return {fmt::format("{} do not differ by more than rounding in {} {}\n{}", names,
+                      equal.size() == 1 ? "step" : "steps", ranges_text(equal), notes)};
 }
 
 ExitCode diverge(const DivergeArguments& arguments) {
@@ -301,31 +300,33 @@ ExitCode diverge(const DivergeArguments& arguments) {
   if (has_results(arguments.results)) store.reset(new Store(existing_results(arguments.results)));
   std::array<ComparedRun, 2> sides{side_of(arguments.words[0], store.get(), arguments),
                                    side_of(arguments.words[1], store.get(), arguments)};
-  const bool are_runs = sides[0].run && sides[1].run;
-  if (are_runs && sides[0].run->id == sides[1].run->id) {
-    throw ConfigError("", arguments.words[1], "is the same run; name another one");
-  }
-  require_same_computation(sides[0], sides[1]);
-  if (are_runs && sides[0].name == sides[1].name) {
-    for (ComparedRun& side : sides) side.name = run_label(*side.run);
+  std::optional<LossesOfTwo> losses;  // if both are runs
+  if (sides[0].run && sides[1].run) {
+    if (sides[0].run->id == sides[1].run->id) {
+      throw ConfigError("", arguments.words[1], "is the same run; name another one");
+    }
+    losses.emplace(*store, *sides[0].run, *sides[1].run);
+    require_same_computation(sides, *losses);
+    if (sides[0].name == sides[1].name) {
+      for (ComparedRun& side : sides) side.name = run_label(*side.run);
+    }
   }
   if (sides[0].folder.empty() || sides[1].folder.empty()) {
     const ExitCode code =
-        train_again(sides, *store, steps_to_train(sides, *store, arguments), arguments);
+        train_again(sides, *store, steps_to_train(sides, *store, losses, arguments), arguments);
     if (code != ExitCode::kOk) {
       std::cerr << "fsdp-run: nothing is compared, because a run did not end\n";
       return code;
     }
   }
-  std::string answer = compared(sides, arguments.step);
-  const auto parting =
-      are_runs ? LossesOfTwo(*store, *sides[0].run, *sides[1].run).parting_step() : std::nullopt;
-  if (parting && answer.find("do not differ") != answer.npos) {
-    answer += fmt::format("  their losses part at step {}; compare it with --step {}\n", *parting,
-                          *parting);
+  auto [text, has_difference] = compared(sides, arguments.step);
+  const auto parting = losses ? losses->parting_step() : std::nullopt;
+  if (parting && !has_difference) {
+    text += fmt::format("  their losses part at step {}; compare it with --step {}\n", *parting,
+                        *parting);
   }
-  std::cout << visible_lines(answer);
-  if (are_runs) keep(answer, answer_file(sides, arguments));
+  std::cout << visible_lines(text);
+  if (losses) keep(text, answer_file(sides, arguments));
   return ExitCode::kOk;
 }
 

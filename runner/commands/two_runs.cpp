@@ -1,34 +1,42 @@
 // Compares the losses of two runs, whatever lists they are in.
 #include "runner/commands/two_runs.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <stdexcept>
+#include <utility>
 
 #include "runner/answers/facts.h"
 
 namespace fsdp {
 namespace {
 
-// Returns the run's row, named by its number, with its losses. nullopt: it has not finished.
-std::optional<ComparisonRow> finished_row(const Store& store, const RunRecord& run) {
+// Returns the run's row, named by its number, with its losses.
+ComparisonRow row_of(const Store& store, const RunRecord& run) {
   std::vector<ComparisonRow> rows = store.comparison(run.experiment, Listed::kEver);
   const auto found = std::ranges::find(rows, run.id, &ComparisonRow::run);
-  if (found == rows.end() || !is_finished(&*found)) return std::nullopt;
-  found->series = found->point = std::to_string(run.id);
-  found->losses = store.losses(run.id, run.attempt);
-  return *found;
+  if (found == rows.end()) {
+    throw std::runtime_error(fmt::format("run {} has been removed meanwhile", run.id));
+  }
+  ComparisonRow row = std::move(*found);
+  row.series = row.point = std::to_string(run.id);
+  row.losses = store.losses(run.id, run.attempt);
+  return row;
 }
 
 }  // namespace
 
-LossesOfTwo::LossesOfTwo(const Store& store, const RunRecord& one, const RunRecord& other) {
-  for (const RunRecord* run : {&one, &other}) {
-    if (std::optional<ComparisonRow> row = finished_row(store, *run)) {
-      runs_.push_back(std::move(*row));
-    }
-  }
-  if (runs_.size() < 2) return;
+LossesOfTwo::LossesOfTwo(const Store& store, const RunRecord& one, const RunRecord& other)
+    : runs_{row_of(store, one), row_of(store, other)} {
+  if (!is_finished(&runs_[0]) || !is_finished(&runs_[1])) return;
   series_ = series_of(runs_);
   rows_ = {&series_.front(), &series_.back()};
+}
+
+std::string LossesOfTwo::why_not_compared() const {
+  if (runs_[0].loss_digest == runs_[1].loss_digest) return "";
+  return fsdp::why_not_compared(runs_[0], runs_[1]);
 }
 
 std::string LossesOfTwo::answer() const {

@@ -6,19 +6,19 @@
 
 #include <algorithm>
 #include <cmath>
-#include <deque>
-#include <limits>
 #include <set>
 #include <stdexcept>
 
+#include "runner/diverge/findings.h"
 #include "runner/diverge/pairs.h"
 
 namespace fsdp {
 namespace {
 
-// A limit in fp32, and in 16 bits, where less room is left below the signal. kGrowth is how many
-// times a difference may be as large as that of its inputs. The others are units of rounding that
-// it may have by itself. tests/benchmark/fingerprint_noise.py measures them.
+// A limit in fp32, and one in 16 bits, where rounding leaves less room below the signal. kGrowth
+// says how many times a difference may be as large as that of its inputs. The others are the units
+// of rounding that a quantity may have by itself. tests/benchmark/fingerprint_noise.py measures
+// them.
 struct Limit {
   double fp32;
   double narrow;
@@ -39,9 +39,6 @@ constexpr double kMost = 0.5;
 constexpr double kLeastOfCodes = 2e-3;
 constexpr double kLeastOfUpdateByCodes = 3e-2;
 
-// The sums of equal tensors differ by the rounding of fp64.
-constexpr double kSameSums = 1e-9;
-
 Roundoff wider(const Roundoff& one, const Roundoff& other) {
   return {.compute = std::max(one.compute, other.compute),
           .reduction = std::max(one.reduction, other.reduction),
@@ -58,25 +55,6 @@ bool has_codes(const Computed& state) { return state.state.ends_with("_codes"); 
 bool is_simple(double ratio) {
   const double whole = std::max(std::abs(ratio), 1 / std::abs(ratio));
   return whole > 1.5 && std::abs(whole - std::round(whole)) < 1e-3 * whole;
-}
-
-// True if the difference has the size of a narrow dtype's rounding, and nothing else changed.
-bool is_rounding(const FirstDifference& found) {
-  return found.relative < 0.01 && found.cosine.value_or(0) > 0.9995;
-}
-
-// Returns the share of the rows before which no row differs; nullopt: they differ from the begin.
-std::optional<double> first_segment(const Pairs& differing, double most) {
-  size_t first = kProjections;
-  for (const Pair& pair : differing) {
-    const double scale = most * pair.norm() / std::sqrt(static_cast<double>(kProjections));
-    for (size_t k = 0; k < first; ++k) {
-      const double apart = pair.one->sums.projections[k] - pair.other->sums.projections[k];
-      if (std::abs(apart) > scale) first = k;
-    }
-  }
-  if (first == 0 || first == kProjections) return std::nullopt;
-  return static_cast<double>(first) / kProjections;
 }
 
 class StepComparison {
@@ -139,26 +117,6 @@ class StepComparison {
 
   // --- findings ---
 
-  // A run that alone is not finite is the cause.
-  FirstDifference described(const Pair& pair, Cause cause, double size, double unit) const {
-    const Sums& one = pair.one->sums;
-    const Sums& other = pair.other->sums;
-    FirstDifference found{.of = pair.other->of,
-                          .name = pair.other->name,
-                          .state = pair.other->state,
-                          .cause = cause,
-                          .relative = size,
-                          .in_rounding = size / unit};
-    if (one.is_finite != other.is_finite) {
-      found.cause = Cause::kNotFinite;
-      found.at_fault = one.is_finite ? other_.run : one_.run;
-    } else {
-      found.cosine = cosine(one, other);
-      found.ratio = ratio_of(one, other);
-    }
-    return found;
-  }
-
   // Returns the first pair with a larger size than `most_of` allows, and how many there are.
   template <typename SizeOf, typename MostOf>
   std::optional<FirstDifference> first_apart(const Pairs& all, Cause cause, double unit,
@@ -167,7 +125,7 @@ class StepComparison {
     for (const Pair& pair : all) {
       const double size = size_of(pair);
       if (size <= most_of(pair)) continue;
-      if (!found) found = described(pair, cause, size, unit);
+      if (!found) found = described(one_, other_, pair, cause, size, unit);
       ++found->differing;
     }
     if (found) found->compared = std::ssize(all);
@@ -181,28 +139,6 @@ class StepComparison {
         [&](const Pair&) { return most; });
   }
 
-  // Returns the first tensor that ranks of one run should have alike, but do not.
-  std::optional<FirstDifference> disagreement(Quantity of, Cause cause, double unit) const {
-    for (const StepOfRun* run : {&one_, &other_}) {
-      std::optional<FirstDifference> found;
-      for (const Computed& each : run->step.computed) {
-        if (each.of != of || !each.disagreement) continue;
-        Computed one = each;
-        Computed other = each;
-        one.sums = each.disagreement->sums;
-        other.sums = each.disagreement->other_sums;
-        const Pair pair{&one, &other};
-        if (!found) {
-          found = described(pair, cause, pair.size(), unit);
-          found->at_fault = run->run;
-          found->ranks = {each.disagreement->rank, each.disagreement->other_rank};
-        }
-      }
-      if (found) return found;
-    }
-    return std::nullopt;
-  }
-
   // Returns the largest difference of a quantity that rounding and earlier differences explain.
   double most(const Limit& units, double unit) const {
     return grown(std::max(level_, units.times(unit)));
@@ -210,6 +146,13 @@ class StepComparison {
 
   double grown(double level) const {
     return std::min(kMost, kGrowth.of(roundoff_.compute) * level);
+  }
+
+  std::optional<FirstDifference> disagreement(Quantity of, Cause cause, double unit) const {
+    for (const StepOfRun* run : {&one_, &other_}) {
+      if (auto found = fsdp::disagreement(*run, of, cause, unit)) return found;
+    }
+    return std::nullopt;
   }
 
   // --- checks, in the order of a step ---
@@ -243,12 +186,7 @@ class StepComparison {
     if (auto found = disagreement(kOf, Cause::kResume, roundoff_.parameters)) return found;
     for (const StepOfRun* run : {&one_, &other_}) {
       if (run->before == nullptr) continue;
-      Pairs both;
-      for (const Computed& now : run->step.computed) {
-        if (now.of != kOf) continue;
-        const Computed* left = run->before->find(kLeft, now.name, now.state);
-        if (left != nullptr) both.push_back({left, &now});
-      }
+      const Pairs both = pairs_between(*run->before, kLeft, run->step, kOf);
       if (auto found = first_apart(both, Cause::kResume, roundoff_.parameters, kSameSums)) {
         found->at_fault = run->run;
         return found;
@@ -333,13 +271,13 @@ class StepComparison {
     const StepOfRun& run = found.at_fault == one_.run ? one_ : other_;
     if (run.run != found.at_fault || run.before == nullptr) return false;
     const Computed* read = run.step.find(found.of, found.name);
-    const Computed* own = run.step.find(Quantity::kWeight, found.name);
+    const Computed* parts = own(run, *read);
     const Computed* earlier = run.before->find(Quantity::kWeight, found.name);
-    if (own == nullptr || earlier == nullptr) return false;
+    if (parts == nullptr || earlier == nullptr) return false;
     std::vector<Sums> all{read->sums};
     if (read->disagreement) all = {read->disagreement->sums, read->disagreement->other_sums};
     return std::ranges::any_of(all, [&](const Sums& sums) {
-      return distance(sums, earlier->sums) < 0.5 * distance(sums, own->sums);
+      return distance(sums, earlier->sums) < 0.5 * distance(sums, parts->sums);
     });
   }
 
@@ -355,57 +293,14 @@ class StepComparison {
       const auto end = std::find_if(
           begin, all.end(), [&](const Pair& pair) { return pair.one->name != begin->one->name; });
       const Pairs module(begin, end);
-      if (auto found = rows_apart(module, most(units, roundoff_.compute))) return found;
+      if (auto found =
+              rows_apart(one_, other_, module, most(units, roundoff_.compute), roundoff_.compute)) {
+        return found;
+      }
       for (const Pair& pair : module) level_ = std::max(level_, pair.size());
       begin = end;
     }
     return std::nullopt;
-  }
-
-  std::optional<FirstDifference> rows_apart(const Pairs& module, double most) const {
-    Pairs differing;
-    std::ranges::copy_if(module, std::back_inserter(differing),
-                         [&](const Pair& pair) { return pair.size() > most; });
-    if (differing.empty()) return std::nullopt;
-    const Pair largest = *std::ranges::max_element(differing, {}, &Pair::size);
-    FirstDifference found =
-        described(largest, Cause::kComputation, largest.size(), roundoff_.compute);
-    found.differing = std::ssize(differing);
-    found.compared = std::ssize(module);
-    if (found.cause == Cause::kNotFinite) return found;
-    if (differing.size() < module.size()) add_rows(found, differing);
-    found.from_position = first_segment(differing, most);
-    if (is_of_some_ranks(found)) {
-      found.cause = Cause::kOneRank;
-    } else if (found.from_position) {
-      found.cause = Cause::kPositions;
-    } else if (found.ratio) {
-      found.cause = Cause::kFactor;
-    } else if (is_rounding(found)) {
-      found.cause = Cause::kPrecision;
-    }
-    return found;
-  }
-
-  void add_rows(FirstDifference& found, const Pairs& differing) const {
-    for (const Pair& pair : differing) {
-      found.rows.push_back(one_.step.rows.at(pair.one->row).number);
-    }
-    std::ranges::sort(found.rows);
-    for (const StepOfRun* run : {&one_, &other_}) {
-      std::set<int64_t> ranks;
-      for (const Pair& pair : differing) ranks.insert(run->step.rows.at(pair.one->row).rank);
-      if (std::ssize(ranks) == run->step.begin.ranks || !found.ranks.empty()) continue;
-      found.ranks.assign(ranks.begin(), ranks.end());
-      found.at_fault = run->run;
-    }
-  }
-
-  // True if the rows that differ are all the rows of some ranks of one run.
-  bool is_of_some_ranks(const FirstDifference& found) const {
-    if (found.ranks.empty()) return false;
-    const StepOfRun& run = found.at_fault == one_.run ? one_ : other_;
-    return found.differing * run.step.begin.ranks == found.compared * std::ssize(found.ranks);
   }
 
   std::optional<FirstDifference> loss() {
@@ -482,8 +377,8 @@ class StepComparison {
     }
     for (const StepOfRun* run : {&one_, &other_}) {
       auto found = first_apart(
-          pairs_within(run->step, Quantity::kLocalGradient, Quantity::kGradient), Cause::kReduction,
-          roundoff_.reduction,
+          pairs_between(run->step, Quantity::kLocalGradient, run->step, Quantity::kGradient),
+          Cause::kReduction, roundoff_.reduction,
           [](const Pair& pair) {
             // The squares of the ranks' own do not add up.
             return relative(pair.distance(),

@@ -49,11 +49,12 @@ std::map<Quantity, Pairs> pairs_of(const StepFingerprints& one, const StepFinger
   return pairs;
 }
 
-Pairs pairs_within(const StepFingerprints& step, Quantity one, Quantity other) {
+Pairs pairs_between(const StepFingerprints& one_step, Quantity one,
+                    const StepFingerprints& other_step, Quantity other) {
   Pairs pairs;
-  for (const Computed& each : step.computed) {
+  for (const Computed& each : other_step.computed) {
     if (each.of != other) continue;
-    const Computed* first = step.find(one, each.name, each.state);
+    const Computed* first = one_step.find(one, each.name, each.state);
     if (first != nullptr) pairs.push_back({first, &each});
   }
   return pairs;
@@ -61,7 +62,8 @@ Pairs pairs_within(const StepFingerprints& step, Quantity one, Quantity other) {
 
 std::vector<Computed> updates_of(const StepFingerprints& step) {
   std::vector<Computed> updates;
-  for (const auto& [before, after] : pairs_within(step, Quantity::kWeight, Quantity::kNewWeight)) {
+  for (const auto& [before, after] :
+       pairs_between(step, Quantity::kWeight, step, Quantity::kNewWeight)) {
     Computed& update = updates.emplace_back(*after);
     update.sums = after->sums - before->sums;
     update.sums.square_sum = inner_product(update.sums, update.sums);

@@ -32,16 +32,16 @@ std::optional<double> ratio_of(const Sums& one, const Sums& other);
 // Returns what both steps have, by its quantity, in the order of `one`.
 std::map<Quantity, Pairs> pairs_of(const StepFingerprints& one, const StepFingerprints& other);
 
-// Returns the pairs of two quantities that a step has of the same tensors: of `one` and `other`.
-Pairs pairs_within(const StepFingerprints& step, Quantity one, Quantity other);
+// Returns the pairs of a quantity of one step and a quantity of another, of the same tensors.
+Pairs pairs_between(const StepFingerprints& one_step, Quantity one,
+                    const StepFingerprints& other_step, Quantity other);
 
 // Returns the updates of the tensors that the step has written.
 std::vector<Computed> updates_of(const StepFingerprints& step);
 
-// The norms that tensors are compared with. A norm is the tensor's own, but at least a share of the
-// norm that the tensor would have if it were like the others of its module. A gradient may cancel
-// out to nothing but rounding, as that of a key's bias does. An adapter's B begins with updates
-// alone.
+// The norms that tensors are compared with. A norm is the tensor's own, but at least a share of
+// what the other tensors of its module are like. Some gradients, such as that of a key's bias,
+// cancel out to nothing but rounding. An adapter's B begins with updates alone.
 class ModuleScales {
  public:
   ModuleScales(const Pairs& all, double least_share);

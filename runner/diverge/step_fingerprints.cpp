@@ -179,9 +179,8 @@ class Joined {
     int64_t rank;
     Sums sums;
   };
-  // Sums of equal tensors differ by the rounding of fp64.
   static bool is_same(const Sums& one, const Sums& other) {
-    return one.numel == other.numel && distance(one, other) <= 1e-9 * one.norm();
+    return one.numel == other.numel && distance(one, other) <= kSameSums * one.norm();
   }
 
   size_t order_;

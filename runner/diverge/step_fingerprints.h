@@ -29,6 +29,9 @@ struct Sums {
   double projected_norm() const;  // its estimate from the projections
 };
 
+// The sums of equal tensors differ by the rounding of fp64: by this part of the norm.
+inline constexpr double kSameSums = 1e-9;
+
 // Estimates the L2 distance of two tensors; infinite if only one of them is finite.
 double distance(const Sums& one, const Sums& other);
 // Estimates the inner product of two tensors.

@@ -58,11 +58,15 @@ JsonObject traces_data(const RankTraces& traces) {
 }
 
 // Names the run as answers do: by its series and the number of the repeat.
+std::string name_of_run(const ComparisonRow& run, const std::deque<Series>& all) {
+  const auto series = std::ranges::find_if(all, [&](const Series& one) { return one.has(&run); });
+  return series == all.end() ? run.point : series->name_of_run(run);
+}
+
 JsonObject run_data(const RunDetail& detail, const Report& report, const std::deque<Series>& all) {
   const ComparisonRow& run = *std::ranges::find(report.rows, detail.run, &ComparisonRow::run);
-  const auto series = std::ranges::find_if(all, [&](const Series& one) { return one.has(&run); });
   return JsonObject()
-      .add("name", series == all.end() ? run.point : series->name_of_run(run))
+      .add("name", name_of_run(run, all))
       .add("figures", run)
       .add("seed", run.spec.train.seed)
       .add("doubt", doubt_of(run))
@@ -91,7 +95,7 @@ std::string divergence_of(const LossAgreement& agreement, const std::filesystem:
   return read_input_file(file, kLargestAnswer);
 }
 
-// Returns the differences of losses that must be equal, and what is allowed.
+// Returns how far losses that must be equal are apart, and how far they may be.
 JsonObject loss_differences_data(const LossAgreement& agreement, const Report& report,
                                  const std::deque<Series>& all) {
   const auto curve_of = [&](double LossDifference::*figure) {
@@ -103,12 +107,8 @@ JsonObject loss_differences_data(const LossAgreement& agreement, const Report& r
     }
     return with_curve({}, thinned(std::move(points)));
   };
-  const auto name_of_run = [&](const ComparisonRow* run) {
-    return std::ranges::find_if(all, [&](const Series& one) { return one.has(run); })
-        ->name_of_run(*run);
-  };
   return JsonObject()
-      .add("runs", mapped(agreement.runs, name_of_run))
+      .add("runs", mapped(agreement.runs, [&](auto* run) { return name_of_run(*run, all); }))
       .add("difference", curve_of(&LossDifference::difference))
       .add("allowed", curve_of(&LossDifference::allowed))
       .add("parting_step",

@@ -117,7 +117,7 @@ std::filesystem::path job_file(const std::filesystem::path& results,
                                const std::filesystem::path& folder);
 std::filesystem::path verdict_file(const RunPaths& run, int attempt);
 
-// Returns the place of what `diverge` said last of two runs, in the folder of its own results. The
+// Returns the file of the last answer of `diverge` about two runs, in its own results folder. The
 // order of the runs does not matter.
 std::filesystem::path divergence_file(const std::filesystem::path& results, int64_t run,
                                       int64_t other);

@@ -80,7 +80,7 @@ class Fault:
 
 
 DOWN = "model.layers.1.mlp.down_proj.weight"
-# What is changed, and what is said of it.
+# The run, the changes, and the words about the place and the cause.
 FAULTS = [
     ("ddp", [Fault("labels", factor=2, row=1)], "the labels of a row", "other labels"),
     ("fsdp", [Fault("weight", DOWN, 1.5, step=1), Fault("new_weight", DOWN, 1.5, step=1)],

@@ -21,7 +21,7 @@ int64_t stored_numel(const Parameter& parameter, const NamedTensor& tensor) {
   return parameter.is_quantized() ? Nf4Layout{numel}.bytes() : numel;
 }
 
-// Gradients and what is made of them carry the loss's scale (fp16_mixed) until the step.
+// True if the quantity is multiplied by the loss's scale (fp16_mixed). The optimizer divides by it.
 bool has_loss_scale(Quantity of) {
   return of == Quantity::kActivationGradient || of == Quantity::kLocalGradient ||
          of == Quantity::kGradient || of == Quantity::kClipDivisor;

@@ -27,8 +27,8 @@ class FingerprintRecorder {
   // run, without a step.
   FingerprintRecorder(TextList steps, FingerprintsBegin begin);
 
-  // Return the same model or strategy, which tells this recorder what it computes. The recorder,
-  // model, units and streams outlive them.
+  // Return a model or strategy that does the same and reports to this recorder. The recorder,
+  // model, units and streams outlive it.
   Model watched(Model model);
   std::unique_ptr<Strategy> watched(std::unique_ptr<Strategy> strategy, const Model& model,
                                     std::span<const Unit> units, Streams& streams);
@@ -43,7 +43,7 @@ class FingerprintRecorder {
   // Adds a part of a parameter, or of its state, which begins at element `begin`.
   void add_part(Quantity of, const Parameter& parameter, int64_t begin, const at::Tensor& part,
                 const std::string& state = "");
-  // Adds the rows of what a module gives or reads: [B * T, D].
+  // Adds the rows of an input or output of a module: [B * T, D].
   void add_activation(Quantity of, const std::string& module, const std::string& activation,
                       const Batch& batch, const at::Tensor& value_ND);
   // Adds a number; 0-dimensional.

@@ -106,7 +106,7 @@ TrainingStep::Result TrainingStep::run(int64_t step, std::span<Batch> micro_batc
   result.votes = sums[1];
   check_gradients(result);
   store_.finish_step();
-  if (recorder_ != nullptr && recorder_->is_recording()) store_.wait_stepped();
+  if (is_recorded()) store_.wait_stepped();
   return result;
 }
 
@@ -124,9 +124,10 @@ StepUnit TrainingStep::step_unit(int64_t step, double learning_rate) {
 }
 
 StepUnit TrainingStep::recorded(StepUnit step) {
-  if (recorder_ == nullptr || !recorder_->is_recording()) return step;
-  return [this, step = std::move(step), optimizer = optimizer_](
-             int unit, const at::Tensor& parameters, const at::Tensor& gradient) {
+  if (!is_recorded()) return step;
+  // The step waits for the optimizer's thread, so this object is there.
+  return [this, step = std::move(step)](int unit, const at::Tensor& parameters,
+                                        const at::Tensor& gradient) {
     const FlatLayout& layout = store_.layout(unit);
     const int64_t shard = store_.options().shard_index;
     const auto record = [&](Quantity of, const at::Tensor& values) {
@@ -136,7 +137,7 @@ StepUnit TrainingStep::recorded(StepUnit step) {
                            });
     };
     const auto record_state = [&](Quantity of) {
-      optimizer->for_each_state(
+      optimizer_->for_each_state(
           unit, layout, shard,
           [&](const std::string& name, const Parameter& parameter, int64_t first,
               const at::Tensor& part) { recorder_->add_part(of, parameter, first, part, name); });
@@ -186,8 +187,7 @@ at::Tensor TrainingStep::measure_norm(Result& result) {
 }
 
 void TrainingStep::record(Quantity of, const at::Tensor& number) {
-  if (recorder_ == nullptr || !recorder_->is_recording() || !number.defined()) return;
-  recorder_->add_number(of, number);
+  if (is_recorded() && number.defined()) recorder_->add_number(of, number);
 }
 
 void TrainingStep::check_gradients(Result& result) {

@@ -63,7 +63,9 @@ class TrainingStep {
   };
 
   StepUnit step_unit(int64_t step, double learning_rate);
-  // Returns `step`, which then also records what it reads and writes.
+  // True if the step's fingerprints are recorded.
+  bool is_recorded() const { return recorder_ != nullptr && recorder_->is_recording(); }
+  // Returns a function that calls `step` and records its inputs and outputs, if they are recorded.
   StepUnit recorded(StepUnit step);
   // Returns the function that measures a unit's norms; empty if no norm is needed.
   SeeGradient see_gradient();
