@@ -220,6 +220,10 @@ std::string oversized(const PlannedRow& row) {
 
 constexpr size_t kUsualWidth = 80;
 
+struct CheckArguments : TrainerQuestion {
+  bool require_fit = false;
+};
+
 // Plans the first repeat of each run. Returns why there are no plans; empty: there are plans.
 std::string add_plans(Preflight& preflight, const TrainerQuestion& arguments, const Host& host) {
   try {
@@ -235,7 +239,7 @@ std::string add_plans(Preflight& preflight, const TrainerQuestion& arguments, co
   return "";
 }
 
-ExitCode check(const TrainerQuestion& arguments) {
+ExitCode check(const CheckArguments& arguments) {
   const Choice& choice = arguments.choice;
   const Experiment experiment = Experiment::load(choice.file);
   const Host host = find_host(choice.gpus);
@@ -277,7 +281,8 @@ ExitCode check(const TrainerQuestion& arguments) {
       print("warning: ", warning);
     }
   }
-  return ExitCode::kOk;
+  if (!arguments.require_fit) return ExitCode::kOk;
+  return why_no_plans.empty() ? required_fit(preflight.plans) : ExitCode::kNotPlanned;
 }
 
 }  // namespace
@@ -325,13 +330,36 @@ std::vector<std::string> preflight_warnings(const Preflight& preflight) {
   return warnings;
 }
 
+void add_require_fit_option(CLI::App& command, bool& require_fit) {
+  command.add_flag("--require-fit", require_fit,
+                   "Exit with 1 if a run is predicted not to fit, with 3 if that is not known");
+}
+
+ExitCode required_fit(const std::vector<PlannedRow>& rows) {
+  const auto have = [&](Fit fit, const char* meaning) {
+    RunNames names;
+    for (const PlannedRow& row : rows) {
+      const Fit known = row.plan ? row.plan->fit : Fit::kUnknown;
+      if (known == fit && !row.is_suggested) names.push_back(visible_line(row.point));
+    }
+    if (!names.empty()) std::cerr << meaning << ": " << joined_names(names) << '\n';
+    return !names.empty();
+  };
+  const bool is_one_too_large = have(Fit::kDoesNotFit, "does not fit");
+  const bool is_one_unknown = have(Fit::kUnknown, "not known whether it fits");
+  if (is_one_too_large) return ExitCode::kRunFailed;
+  return is_one_unknown ? ExitCode::kNotPlanned : ExitCode::kOk;
+}
+
 CommandFunction add_check_command(CLI::App& command) {
-  const auto arguments = std::make_shared<TrainerQuestion>();
+  const auto arguments = std::make_shared<CheckArguments>();
   command.footer(R"(Examples:
   fsdp-run check experiments/lab.yaml
+  fsdp-run check experiments/lab.yaml --require-fit    in a script, before it submits
   fsdp-run check experiments/lab.yaml --profile cpu --set train.steps=20
   fsdp-run check experiments/chess.yaml --launcher slurm)");
   add_question_options(command, *arguments);
+  add_require_fit_option(command, arguments->require_fit);
   return [arguments] { return check(*arguments); };
 }
 

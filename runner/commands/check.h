@@ -1,10 +1,12 @@
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "contract/record/exit_code.h"
 #include "runner/experiment/experiment.h"
 #include "runner/host/host.h"
 #include "runner/plan/plan_report.h"
@@ -38,6 +40,11 @@ using Print = std::function<void(const std::string& before, const std::string& t
 // Prints what Slurm says about jobs that are not submitted yet, a line for each kind of job.
 // Submits nothing, and does not wait long for Slurm.
 void check_queue(const Preflight& preflight, const Print& print);
+
+void add_require_fit_option(CLI::App& command, bool& require_fit);
+// Returns kRunFailed if a row does not fit, else kNotPlanned if that is not known of one. Names
+// these rows on stderr. Suggested rows do not count.
+ExitCode required_fit(const std::vector<PlannedRow>& rows);
 
 // Returns warnings about what weakens the comparison or will stop a run early, with remedies.
 std::vector<std::string> preflight_warnings(const Preflight& preflight);

@@ -89,7 +89,7 @@ std::vector<MergeSource> named_results(std::span<const std::string> words) {
 }
 
 void add_choice_options(CLI::App& command, Choice& choice) {
-  command.add_option("FILE", choice.file, "The experiment, a YAML file")->required();
+  command.add_option("FILE", choice.file, "The experiment, a YAML file; -: stdin")->required();
   add_option(command, "--set PATH=VALUE", choice.expand.set,
              "Override a key of every run; may be repeated")
       ->allow_extra_args(false);

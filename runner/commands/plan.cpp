@@ -9,6 +9,7 @@
 #include "contract/record/run_paths.h"
 #include "contract/spec/run_spec_yaml.h"
 #include "runner/answers/why.h"
+#include "runner/commands/check.h"
 #include "runner/commands/console.h"
 #include "runner/commands/options.h"
 #include "runner/export/export.h"
@@ -31,6 +32,7 @@ struct PlanArguments : TrainerQuestion {
   std::string largest;
   bool suggest = false;
   bool why = false;
+  bool require_fit = false;
   std::optional<std::filesystem::path> trace;  // folder
   std::optional<double> price;                 // of an hour of a GPU, or of a rank on the CPU
   Output<PlanFormat> output;
@@ -258,7 +260,7 @@ ExitCode plan(const PlanArguments& arguments) {
   }
   progress.reset();
   write_output(arguments.output.file, render_plans(format, report, stdout_columns()));
-  return ExitCode::kOk;
+  return arguments.require_fit ? required_fit(report.rows) : ExitCode::kOk;
 }
 
 }  // namespace
@@ -270,7 +272,8 @@ CommandFunction add_plan_command(CLI::App& command) {
   fsdp-run plan experiments/lab.yaml --gpu h100-80 --max batch.size_per_rank
   fsdp-run plan experiments/chess.yaml --gpu a100-40 --suggest --only FSDP
   fsdp-run plan experiments/llama3_8b.yaml --gpu a100-80 --ranks 1..64
-  fsdp-run plan experiments/lab.yaml --output plan.html)");
+  fsdp-run plan experiments/lab.yaml --output plan.html
+  fsdp-run plan experiments/lab.yaml --gpu l40s --require-fit --format json)");
   add_choice_options(command, arguments->choice);
   add_option(command, "--gpu NAME", arguments->target.gpu,
              "Plan for this GPU: a100-80, t4, 24GB (default: this host's, or the profile's)");
@@ -293,6 +296,7 @@ CommandFunction add_plan_command(CLI::App& command) {
   add_option(command, "--price N", arguments->price,
              "Price of an hour of a GPU, in any currency: adds what each run and all runs cost")
       ->check(number_within(0, kMostPrice, "from 0 to 1000000000"));
+  add_require_fit_option(command, arguments->require_fit);
   ranks->excludes(largest)->excludes(suggest);
   largest->excludes(suggest);
   add_output_options(command, arguments->output);

@@ -234,6 +234,7 @@ std::vector<const Exclusion*> ExperimentFile::exclusions() const {
 }
 
 Experiment Experiment::load(const std::filesystem::path& file) {
+  if (file == "-") return from_text(file, read_text_file("/dev/stdin"));
   std::error_code unknown;
   if (!std::filesystem::exists(file, unknown)) refuse_missing(file);
   if (std::filesystem::is_directory(file, unknown)) refuse_folder(file);

@@ -445,3 +445,46 @@ def test_a_driver_that_does_not_serve_the_trainer_is_named(call, trainer, fake_n
     assert reason not in flat(call(*words, "--gpu", "t4").stdout)
     monkeypatch.setenv("FAKE_NVML_CUDA", "13000")
     assert reason not in flat(call(*words).stdout)
+
+
+LAB_THAT_FITS, LAB_TOO_LARGE = ("--gpu", "a100-80"), ("--gpu", "rtx4090")
+
+
+@pytest.mark.parametrize("words, code, said", [
+    (LAB_THAT_FITS, 0, ""),
+    (LAB_TOO_LARGE, 1, "does not fit: 1 GPU, 4xDDP, FSDP batch 8"),
+    ((*LAB_TOO_LARGE, "--only", "4xFSDP"), 0, ""),
+    ((*LAB_TOO_LARGE, "--only", "4xFSDP", "--ranks", "2,4"), 1, "does not fit: 4xFSDP ranks=2"),
+    ((*LAB_THAT_FITS, "--set", "train.steps=none"), 2, "train.steps"),
+])
+def test_require_fit_tells_by_its_status(call, trainer, words, code, said):
+    done = call("plan", LAB, "--trainer", trainer, *words, "--require-fit", "--format", "json", fails_with=code)
+    assert said in done.stderr
+    if code != 2:
+        assert len(json.loads(done.stdout)) >= 1
+
+
+def test_a_run_without_a_plan_is_not_known_to_fit(call, trainer, experiment):
+    file = experiment("experiment: away\nbase: {model.source: who/absent}\n")
+    done = call("plan", file, "--trainer", trainer, "--gpu", "t4", "--require-fit", fails_with=3)
+    assert done.stderr == "not known whether it fits: away\n"
+
+
+def test_suggested_rows_do_not_count(call, trainer):
+    call("plan", LAB, "--trainer", trainer, *A100X4, "--gpu", "a100-80", "--suggest", "--require-fit")
+
+
+@pytest.mark.parametrize("limit, code", [(8, 0), (0.0002, 1)])
+def test_check_requires_that_runs_fit(call, trainer, experiment, limit, code):
+    file = experiment(TINY.replace("memory_limit_gib: 8", f"memory_limit_gib: {limit}"))
+    call("check", file, "--trainer", trainer, "--require-fit", fails_with=code)
+
+
+def test_check_without_plans_knows_no_fit(call, trainer_that_cannot_plan, experiment):
+    call("check", experiment(TINY), "--trainer", trainer_that_cannot_plan, "--require-fit", fails_with=3)
+
+
+def test_the_experiment_may_come_from_stdin(call, trainer):
+    words = ("--trainer", trainer, *OFFLOAD)
+    from_file = call("plan", LAB, *words).stdout
+    assert call("plan", "-", *words, prefix=("sh", "-c", f'"$@" < {LAB}', "sh")).stdout == from_file
