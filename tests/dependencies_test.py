@@ -63,6 +63,7 @@ ALLOWED = {
     "runner/report": {*SHARED, "runner/store", "runner/table", "runner/page", "runner/series", "runner/answers"},
     "runner/export": {*SHARED, "runner/store"},
     "runner/progress": {*SHARED, "runner/store", "runner/table"},
+    "runner/import": {*SHARED, "runner/table"},
     "runner/fetch": {*SHARED, "runner/table", "runner/progress"},
     "runner/host": {*SHARED, "contract/devices", "runner/experiment", "runner/store", "runner/table", "runner/progress"},
     "runner/plan": {*SHARED, "contract/devices", "contract/plan", "runner/experiment", "runner/table", "runner/page",
@@ -72,7 +73,7 @@ ALLOWED = {
     "runner/cluster": {*SHARED, "runner/experiment", "runner/store", "runner/progress", "runner/host",
                        "runner/run"},
     "runner/commands": {*SHARED, "contract/plan", "runner/answers", "runner/experiment", "runner/store", "runner/table", "runner/page",
-                        "runner/series", "runner/report", "runner/export", "runner/progress", "runner/fetch",
+                        "runner/series", "runner/report", "runner/export", "runner/progress", "runner/fetch", "runner/import",
                         "runner/host", "runner/plan", "runner/run", "runner/cluster", "runner/diverge"},
 }
 

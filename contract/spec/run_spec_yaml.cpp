@@ -198,6 +198,7 @@ const std::vector<Alternatives>& alternatives() {
       {"precision.kind", "precision.reduction"},
       {"precision.kind", "precision.buffers"},
       {"evaluation.data", "evaluation.fraction"},
+      {"schedule.warmup_steps", "schedule.warmup_ratio"},
   };
   return kAlternatives;
 }

@@ -253,6 +253,8 @@ struct OptimizerSpec {
 struct ScheduleSpec {
   ScheduleKind kind = ScheduleKind::kConstant;
   int64_t warmup_steps = 0;
+  std::optional<double> warmup_ratio;
+  bool warmup_from_zero = false;
   double min_learning_rate = 0.0;
   std::optional<int64_t> decay_steps;
   std::optional<int64_t> step_size;
@@ -267,6 +269,11 @@ struct ScheduleSpec {
     visit("warmup_steps", self.warmup_steps,
           "Steps over which the rate rises linearly: step s of W has s / (W + 1) of it.",
           from_to(0, kMostSteps));
+    visit("warmup_ratio", self.warmup_ratio,
+          "Instead of warmup_steps: part of the steps until the decay ends, rounded up.",
+          from_to(0, 1));
+    visit("warmup_from_zero", self.warmup_from_zero,
+          "Whether step s of the warm-up has (s - 1) / W of the rate, as in transformers.");
     visit("min_learning_rate", self.min_learning_rate, "Where linear and cosine end.",
           from_to(0, 1e6));
     visit("decay_steps", self.decay_steps,

@@ -22,6 +22,7 @@ CommandFunction add_plan_command(CLI::App& command);
 CommandFunction add_prepare_command(CLI::App& command);
 CommandFunction add_fetch_command(CLI::App& command);
 CommandFunction add_schema_command(CLI::App& command);
+CommandFunction add_import_command(CLI::App& command);
 CommandFunction add_cancel_command(CLI::App& command);
 CommandFunction add_report_command(CLI::App& command);
 CommandFunction add_diff_command(CLI::App& command);
@@ -66,6 +67,8 @@ inline constexpr std::array kCommands{
     Command{"prepare", "Tokenize an experiment's texts, once for all its runs",
             add_prepare_command},
     Command{"schema", "Document every key of an experiment", add_schema_command},
+    Command{"import", "Translate another trainer's configuration to an experiment",
+            add_import_command},
     Command{"cancel", "Cancel jobs of Slurm", add_cancel_command},
     Command{"report", "Print the table of earlier runs", add_report_command},
     Command{"diff", "Print which keys of two runs differ, and where their results come from",

@@ -33,8 +33,8 @@ activation_checkpointing: {every: 2, what: mlp}
 optimizer: {kind: sgd, learning_rate: 1e-5, weight_decay: 0.1, no_decay: [norm, bias], beta1: 0.8,
             beta2: 0.7, epsilon: 1.5e-9, momentum: 0.9, rho: 0.5, gradient_clip_norm: 0.3, state_dtype: bf16,
             rounding: stochastic}
-schedule: {kind: cosine, warmup_steps: 10, min_learning_rate: 1e-6, decay_steps: 40,
-           step_size: 30, gamma: 0.5}
+schedule: {kind: cosine, warmup_steps: 10, warmup_from_zero: true, min_learning_rate: 1e-6,
+           decay_steps: 40, step_size: 30, gamma: 0.5}
 train: {epochs: 5, max_steps: 50, seed: 9, deterministic: true, warmup_steps_excluded: 0,
         account_steps: 5, trace_steps: 2, fingerprint_steps: ["1-3", "every 10"],
         on_non_finite: skip, report_gradient_norm: true}
@@ -291,7 +291,8 @@ TEST_CASE("the specifications of these tests leave no key as it is by default") 
   std::erase(unchanged, "");
   // `bias` has one value. The specifications have other keys that exclude the other two.
   CHECK(unchanged ==
-        std::vector<std::string>{"  bias: none", "    min_parameters: null", "  sequences: null"});
+        std::vector<std::string>{"  bias: none", "    min_parameters: null", "  warmup_ratio: null",
+                                 "  sequences: null"});
 }
 
 TEST_CASE("paths of any spelling survive being written and read") {

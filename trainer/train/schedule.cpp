@@ -6,18 +6,29 @@
 #include <numbers>
 
 namespace fsdp {
+namespace {
+
+int64_t warmup_steps(const ScheduleSpec& spec, int64_t decay_steps) {
+  if (!spec.warmup_ratio) return spec.warmup_steps;
+  return static_cast<int64_t>(std::ceil(*spec.warmup_ratio * static_cast<double>(decay_steps)));
+}
+
+}  // namespace
 
 LearningRateSchedule::LearningRateSchedule(double learning_rate, const ScheduleSpec& spec,
                                            int64_t steps, int64_t steps_per_epoch)
     : learning_rate_(learning_rate),
       spec_(spec),
       decay_steps_(spec.decay_steps.value_or(steps)),
+      warmup_steps_(warmup_steps(spec, decay_steps_)),
       steps_per_epoch_(steps_per_epoch) {}
 
 double LearningRateSchedule::learning_rate(int64_t step) const {
-  const int64_t warmup = spec_.warmup_steps;
+  const int64_t warmup = warmup_steps_;
   if (step <= warmup) {
-    return learning_rate_ * static_cast<double>(step) / static_cast<double>(warmup + 1);
+    const int64_t from_one = spec_.warmup_from_zero ? 0 : 1;
+    return learning_rate_ * static_cast<double>(step - 1 + from_one) /
+           static_cast<double>(warmup + from_one);
   }
   const int64_t since_warmup = step - warmup - 1;
   const int64_t decay = std::max(decay_steps_ - warmup, int64_t{0});

@@ -12,7 +12,8 @@ namespace fsdp {
 // With W warm-up steps of T, step s in 1..T has the rate that PyTorch's optimizer has before its
 // s-th step under
 //   SequentialLR(optimizer, [LinearLR(optimizer, 1 / (W + 1), 1, W), after], [W])
-// or under `after` alone if W is 0. Each scheduler is stepped once after every optimizer step.
+// With warmup_from_zero, the warm-up has (s - 1) / W of the rate, as transformers' schedules. Only
+// `after` counts if W is 0. Each scheduler is stepped once after every optimizer step.
 // `after` is, with R = T - W steps after the warm-up and min = min_learning_rate:
 //   constant  ConstantLR(optimizer, 1)
 //   linear    LinearLR(optimizer, 1, min / learning_rate, R)
@@ -33,6 +34,7 @@ class LearningRateSchedule {
   double learning_rate_;
   ScheduleSpec spec_;
   int64_t decay_steps_;
+  int64_t warmup_steps_;
   int64_t steps_per_epoch_;
 };
 

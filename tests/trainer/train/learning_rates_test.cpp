@@ -8,7 +8,12 @@ namespace fsdp::learning_rates_test {
 ScheduleSpec schedule_of(ScheduleKind kind, int64_t warmup_steps = 0, double min_learning_rate = 0,
                          std::optional<int64_t> decay_steps = std::nullopt,
                          std::optional<int64_t> step_size = std::nullopt, double gamma = 0.1) {
-  return {kind, warmup_steps, min_learning_rate, decay_steps, step_size, gamma};
+  return {.kind = kind,
+          .warmup_steps = warmup_steps,
+          .min_learning_rate = min_learning_rate,
+          .decay_steps = decay_steps,
+          .step_size = step_size,
+          .gamma = gamma};
 }
 
 struct Case {
@@ -70,6 +75,19 @@ TEST_CASE("learning rates are PyTorch's") {
       CAPTURE(name_of(spec.kind), spec.warmup_steps, spec.min_learning_rate, step);
       CHECK(schedule.learning_rate(step) == Approx(rates[step - 1]).epsilon(1e-12));
     }
+  }
+}
+
+TEST_CASE("a warm-up from zero has transformers' rates") {
+  ScheduleSpec spec = schedule_of(ScheduleKind::kLinear);
+  spec.warmup_ratio = 0.26;  // of 10 steps: 3
+  spec.warmup_from_zero = true;
+  const LearningRateSchedule schedule(1, spec, 10, /*steps_per_epoch=*/1000);
+  // transformers.get_linear_schedule_with_warmup(optimizer, 3, 10)
+  const std::vector<double> rates{0,       1.0 / 3, 2.0 / 3, 1,       6.0 / 7,
+                                  5.0 / 7, 4.0 / 7, 3.0 / 7, 2.0 / 7, 1.0 / 7};
+  for (int64_t step = 1; step <= 10; ++step) {
+    CHECK(schedule.learning_rate(step) == Approx(rates[step - 1]).epsilon(1e-12));
   }
 }
 

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+// What the keys of other trainers mean here: the tables of contract/spec/other_trainers/, whose
+// README.md describes them.
+namespace fsdp {
+
+extern const char* const kOtherTrainers;  // YAML, a document for each table
+
+// Our dotted keys and their values, as written in YAML. VALUE in a value stands for theirs.
+using Settings = std::vector<std::pair<std::string, std::string>>;
+
+// Patterns of values by our keys. No pattern: true of a key that is not set.
+using Conditions = std::vector<std::pair<std::string, std::vector<std::string>>>;
+
+// What some values of a key mean.
+struct ValueMeaning {
+  std::vector<std::string> values;  // patterns of which one must match
+  Conditions conditions{};
+  bool is_translated = true;
+  Settings settings{};  // none: it is so already
+  std::string note{};   // why it is not translated, or in what the translation differs
+};
+
+struct OtherKey {
+  std::vector<std::string> names;  // patterns of dotted names
+  std::vector<ValueMeaning> meanings{};
+  bool names_file = false;  // another file to import
+  std::string same{};       // our key, if any value stays as it is
+};
+
+// Applies when all files have been read.
+struct Consequence {
+  Conditions conditions;
+  Settings settings;
+  std::vector<std::string> unset;  // patterns of our keys
+  std::string because;             // empty: nothing is lost
+};
+
+struct OtherTrainer {
+  std::string name;
+  std::vector<std::string> marks;
+  Settings defaults;
+  std::vector<std::pair<std::string, std::string>> values;  // their words and ours
+  std::vector<OtherKey> keys{};
+  std::vector<std::string> irrelevant;  // patterns
+  std::vector<Consequence> consequences{};
+
+  // Null if the table does not have the key.
+  const OtherKey* find(const std::string& name) const;
+  bool is_irrelevant(const std::string& name) const;
+};
+
+// True if the text matches one of the patterns of fnmatch(3), without regard to case.
+bool matches_any(const std::vector<std::string>& patterns, const std::string& text);
+
+// All tables, the special ones first. Throws std::logic_error if one is malformed.
+const std::vector<OtherTrainer>& other_trainers();
+
+}  // namespace fsdp

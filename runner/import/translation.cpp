@@ -1,0 +1,190 @@
+// Applies the tables' lines in their order. A value that our key may not hold is not translated.
+#include "runner/import/translation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <regex>
+
+#include "base/text/config_error.h"
+#include "contract/spec/overrides.h"
+
+namespace fsdp {
+namespace {
+
+constexpr std::string_view kValue = "VALUE";
+
+// Returns `text` as YAML reads it again. Python's truth values become YAML's.
+std::string scalar_text(const std::string& text) {
+  if (text == "True" || text == "False") return text == "True" ? "true" : "false";
+  YAML::Emitter emitter;
+  emitter << text;
+  return emitter.c_str();
+}
+
+// Returns why our key may not hold this value; empty: it may.
+std::string problem_of(const std::string& key, const std::string& value) {
+  try {
+    const YamlOrigin origin{.name = "", .folder = ""};
+    Overrides().add(parse_yaml(fmt::format("{}: {}", key, value), origin), origin);
+    return "";
+  } catch (const ConfigError& error) {
+    return error.problem();
+  }
+}
+
+// "3" for "3.0"
+std::string as_integer(const std::string& text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool is_integer = error == std::errc() && end == text.data() + text.size() &&
+                          std::trunc(number) == number && std::abs(number) < 1e15;
+  return is_integer ? fmt::format("{:.0f}", number) : text;
+}
+
+std::string in_our_words(std::string value, const OtherTrainer& trainer) {
+  for (const auto& [theirs, ours] : trainer.values) {
+    value = std::regex_replace(value, std::regex("\\b" + theirs + "\\b"), ours);
+  }
+  return value;
+}
+
+std::string setting_text(const std::string& setting, const std::string& value) {
+  const bool is_list = value.starts_with('[') || setting.starts_with('[');
+  std::string text = setting;
+  const size_t at = text.find(kValue);
+  if (at == std::string::npos) return is_list ? text : scalar_text(text);
+  text.replace(at, kValue.size(), value);
+  return is_list ? text : scalar_text(text);
+}
+
+}  // namespace
+
+const ImportedKey* Translation::find(std::string_view name) const {
+  const auto found = std::ranges::find(keys_, name, &ImportedKey::name);
+  return found == keys_.end() ? nullptr : &*found;
+}
+
+int64_t Translation::integer(std::string_view name, int64_t missing) const {
+  const ImportedKey* key = find(name);
+  if (key != nullptr) {
+    std::from_chars(key->value.data(), key->value.data() + key->value.size(), missing);
+  }
+  return missing;
+}
+
+void Translation::erase(std::string_view name) {
+  std::erase_if(keys_, [&](const ImportedKey& key) { return is_at_or_below(key.name, name); });
+}
+
+void Translation::set(ImportedKey key) {
+  erase(key.name);
+  for (const auto& [one, other] : alternatives()) {
+    if (is_at_or_below(key.name, one)) erase(other);
+    if (is_at_or_below(key.name, other)) erase(one);
+  }
+  keys_.push_back(std::move(key));
+}
+
+bool Translation::holds(const Conditions& conditions) const {
+  return std::ranges::all_of(conditions, [&](const auto& condition) {
+    const ImportedKey* key = find(condition.first);
+    if (condition.second.empty() || key == nullptr) return condition.second.empty() == !key;
+    return matches_any(condition.second, key->value);
+  });
+}
+
+void Translation::apply(const ValueMeaning& meaning, const OtherTrainer& trainer,
+                        ForeignWord& word) {
+  word.note = meaning.note;
+  if (!meaning.is_translated) return;
+  std::vector<ImportedKey> keys;
+  for (const auto& [name, setting] : meaning.settings) {
+    std::string text = setting_text(setting, in_our_words(word.value, trainer));
+    std::string problem = problem_of(name, text);
+    if (!problem.empty() && problem_of(name, as_integer(text)).empty()) {
+      text = as_integer(text);
+      problem.clear();
+    }
+    // An expression of ours refers to our keys.
+    if (word.value.find("${") != std::string::npos) problem = "refers to another key";
+    if (!problem.empty()) {
+      word.note = fmt::format("'{}' cannot be {}: {}", name, word.value, problem);
+      return;
+    }
+    keys.push_back({name, text, fmt::format("{}, {}", word.name, word.place), &word});
+  }
+  word.fate = keys.empty() ? Fate::kSoAlready : Fate::kTranslated;
+  for (ImportedKey& key : keys) set(std::move(key));
+}
+
+void Translation::translate(ForeignFile& file, const OtherTrainer* others) {
+  const auto table_of = [&](const ForeignWord& word) {
+    const bool is_own = file.trainer->find(word.name) || file.trainer->is_irrelevant(word.name);
+    return others == nullptr || is_own ? file.trainer : others;
+  };
+  std::vector<std::pair<const OtherKey*, ForeignWord*>> found;
+  for (ForeignWord& word : file.words) {
+    if (word.fate != Fate::kUntranslated) continue;
+    const OtherTrainer& table = *table_of(word);
+    if (const OtherKey* key = table.find(word.name)) {
+      found.emplace_back(key, &word);
+    } else if (table.is_irrelevant(word.name)) {
+      word.fate = Fate::kIrrelevant;
+    }
+  }
+  std::ranges::stable_sort(found, {}, &std::pair<const OtherKey*, ForeignWord*>::first);
+  for (const auto& [key, word] : found) {
+    const auto meaning = std::ranges::find_if(key->meanings, [&](const ValueMeaning& each) {
+      return matches_any(each.values, word->value) && holds(each.conditions);
+    });
+    if (meaning != key->meanings.end()) apply(*meaning, *table_of(*word), *word);
+  }
+}
+
+void Translation::add_defaults(const OtherTrainer& trainer) {
+  for (const auto& [name, value] : trainer.defaults) {
+    const auto is_given = [&](std::string_view section) {
+      return std::ranges::any_of(
+          keys_, [&](const ImportedKey& key) { return is_at_or_below(key.name, section); });
+    };
+    bool is_decided = is_given(name);
+    for (const auto& [one, other] : alternatives()) {
+      if (name == one) is_decided = is_decided || is_given(other);
+      if (name == other) is_decided = is_decided || is_given(one);
+    }
+    if (!is_decided) set({name, value, "default of " + trainer.name});
+  }
+}
+
+void Translation::apply_consequences(const OtherTrainer& trainer) {
+  for (const Consequence& consequence : trainer.consequences) {
+    if (!holds(consequence.conditions)) continue;
+    for (const auto& [name, value] : consequence.settings) {
+      const ImportedKey* before = find(name);
+      set({name, value, before ? before->origin : "", before ? before->word : nullptr});
+    }
+    for (const ImportedKey& key : keys_) {
+      if (key.word == nullptr || !matches_any(consequence.unset, key.name)) continue;
+      key.word->fate = consequence.because.empty() ? Fate::kSoAlready : Fate::kUntranslated;
+      key.word->note = consequence.because;
+    }
+    std::erase_if(keys_,
+                  [&](const ImportedKey& key) { return matches_any(consequence.unset, key.name); });
+  }
+}
+
+std::vector<ImportedKey> Translation::keys() const {
+  const auto place = [](const ImportedKey& key) {
+    return std::ranges::find_if(run_spec_keys(), [&](const RunSpecKey& each) {
+      return is_at_or_below(each.name, key.name);
+    });
+  };
+  std::vector<ImportedKey> sorted = keys_;
+  std::ranges::stable_sort(sorted, {}, place);
+  return sorted;
+}
+
+}  // namespace fsdp

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "contract/spec/other_trainers.h"
+
+// Reads configurations of other trainers as keys and values.
+namespace fsdp {
+
+// What came of a key.
+enum class Fate { kUntranslated, kTranslated, kSoAlready, kIrrelevant, kEmpty };
+
+// A key of another trainer's file, or of its launch line.
+struct ForeignWord {
+  std::string name;   // dotted: "datasets.0.path"
+  std::string value;  // as in YAML; lists in flow style
+  std::string place;  // "qlora.yml:12", "--launch"
+  Fate fate = Fate::kUntranslated;
+  std::string note{};  // why it is not translated, or in what the translation differs
+};
+
+struct ForeignFile {
+  std::string name;
+  const OtherTrainer* trainer;
+  std::vector<ForeignWord> words{};  // in their order
+};
+
+// Throws ConfigError if the file cannot be read, is no map of YAML or JSON, or has none of the
+// keys that mark a trainer's files.
+ForeignFile read_foreign_file(const std::filesystem::path& file);
+
+// Reads the words --key value, --key=value, key=value and NAME=value. A key that the launchers do
+// not have is one of `trainer`, which may be null.
+ForeignFile read_launch_line(const std::string& line);
+
+}  // namespace fsdp

@@ -1,0 +1,193 @@
+"""`fsdp-run import` says of every key of another trainer's file what came of it.
+tests/parity/test_imported.py compares the losses."""
+
+import json
+import re
+
+import pytest
+import yaml
+
+AXOLOTL = """base_model: NousResearch/Llama-2-7b-hf
+model_type: LlamaForCausalLM
+adapter: qlora
+load_in_4bit: true
+lora_r: 32
+lora_alpha: 16
+lora_target_modules: [q_proj, v_proj]
+lora_model_dir:
+datasets:
+  - path: mhenrichsen/alpaca_2k_test
+    type: alpaca
+  - path: second.jsonl
+sample_packing: true
+sequence_len: 4096
+micro_batch_size: 2
+gradient_accumulation_steps: 4
+num_epochs: 3.0
+optimizer: adamw_bnb_8bit
+lr_scheduler: cosine
+learning_rate: 2e-4
+warmup_ratio: 0.1
+weight_decay: 0.01
+bf16: auto
+tf32: true
+gradient_checkpointing: true
+val_set_size: 0.05
+wandb_project: my project
+invented_key: 7
+"""
+
+
+@pytest.fixture
+def translated(call, tmp_path):
+    """Returns (base, strategies by point, comments) of the files' translation."""
+
+    def run(files: dict[str, str] | str, *words: str):
+        files = {"theirs.yml": files} if isinstance(files, str) else files
+        for name, text in files.items():
+            (tmp_path / name).write_text(text)
+        text = call("import", *files, *words).stdout
+        (tmp_path / "mine.yaml").write_text(text)
+        experiment = yaml.safe_load(text)
+        points = {point["name"]: point for point in experiment["points"]}
+        comments = re.sub(r"\n# +", " ", "\n" + text.split("\nexperiment:")[0])
+        return experiment["base"], points, comments
+
+    return run
+
+
+def test_every_key_is_translated_or_named_with_its_line(translated):
+    base, points, comments = translated(AXOLOTL)
+    assert base == {
+        "model.source": "NousResearch/Llama-2-7b-hf", "method": "qlora", "lora.rank": 32, "lora.alpha": 16,
+        "lora.targets": ["q_proj", "v_proj"], "data.kind": "instructions",
+        "data.train": "hf://datasets/mhenrichsen/alpaca_2k_test/FILE", "data.sequence_length": 4096, "data.rows": "pack",
+        "data.template.with_input": base["data.template.with_input"],
+        "data.template.without_input": base["data.template.without_input"],
+        "batch.size_per_rank": 2, "batch.gradient_accumulation_steps": 4, "precision": "bf16_mixed",
+        "activation_checkpointing.every": 1, "optimizer.kind": "adamw", "optimizer.state_dtype": "int8",
+        "optimizer.learning_rate": "2e-4", "optimizer.weight_decay": 0.01, "optimizer.no_decay": ["norm", "bias"],
+        "optimizer.beta2": 0.999, "optimizer.gradient_clip_norm": 1, "schedule.kind": "cosine",
+        "schedule.warmup_ratio": 0.1, "schedule.warmup_from_zero": True, "train.epochs": 3, "train.seed": 42,
+        "evaluation.fraction": 0.05}
+    assert points["as given"]["strategy"] == {"kind": "single", "ranks": 1}
+    lost, _, rest = comments.partition("Translated, with a difference:")
+    assert "line 12: datasets.1.path: second.jsonl" in lost and "line 28: invented_key: 7" in lost
+    assert lost.count("line ") == 2
+    assert "line 10: datasets.0.path" in rest
+    for word in ("so already: load_in_4bit (line 4), tf32 (line 24)",
+                 "irrelevant here: model_type (line 2), wandb_project (line 27)", "empty: lora_model_dir (line 8)"):
+        assert word in rest
+
+
+def test_alternatives_keep_the_total_batch_where_they_can(translated):
+    _, points, _ = translated(AXOLOTL, "--ranks", "4")
+    assert list(points) == ["as given", "FSDP", "FSDP batch 4", "offload"]
+    assert points["as given"]["strategy"] == {"kind": "ddp", "ranks": 4}
+    assert points["FSDP batch 4"]["batch.size_per_rank"] * points["FSDP batch 4"]["batch.gradient_accumulation_steps"] == 8
+    assert points["offload"]["strategy"] == {"kind": "fsdp", "ranks": 4, "offload": "optimizer"}
+    _, points, _ = translated(AXOLOTL.replace("adapter: qlora", "adapter: lora").replace("steps: 4", "steps: 3"))
+    assert list(points) == ["as given", "batch 4", "offload", "QLoRA"]
+    assert "batch.gradient_accumulation_steps" not in points["batch 4"]
+
+
+@pytest.mark.parametrize("text, expected", [
+    ("bf16: auto", {"precision": "bf16_true"}),
+    ("bf16: true\nadapter: lora", {"precision": "bf16_mixed", "method": "lora"}),
+    ("bf16: true\nfsdp: [full_shard, auto_wrap]", {"precision": "bf16_mixed"}),
+    ("fp16: true", {"precision": "fp16_mixed"}),
+    ("max_steps: 50\nnum_epochs: 2", {"train.steps": 50}),
+    ("lr_scheduler: constant\nwarmup_steps: 10", {"schedule.kind": "constant", "schedule.warmup_steps": 0}),
+    ("cosine_min_lr_ratio: 0.1", {"schedule.min_learning_rate": "0.1 * ${optimizer.learning_rate}"}),
+    ("load_in_4bit: true\nadapter: lora", {"method": "lora"}),
+    ("lora_r: 8", {}),
+    ("val_set_size: 0.0", {}),
+    ("evals_per_epoch: 1", {}),
+])
+def test_keys_that_depend_on_others(translated, text, expected):
+    base, _, _ = translated("base_model: a/b\n" + text)
+    usual = translated("base_model: a/b\n")[0]
+    changed = {key: value for key, value in base.items() if usual.get(key) != value}
+    if "train.steps" in base:
+        assert "train.epochs" not in base
+    assert {key: value for key, value in changed.items() if not key.startswith(("lora.", "schedule.warmup_from"))} == {
+        key: value for key, value in expected.items() if usual.get(key) != value}
+
+
+def test_files_that_files_name_are_read(translated, tmp_path):
+    (tmp_path / "configs").mkdir()
+    zero3 = {"zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}, "bf16": {"enabled": True}}
+    (tmp_path / "configs/zero3.json").write_text(json.dumps(zero3, indent="\t"))
+    base, points, comments = translated("base_model: a/b\ndeepspeed: configs/zero3.json\nbf16: true\n")
+    assert base["precision"] == "bf16_mixed"
+    assert points["as given"]["strategy"] == {"kind": "fsdp", "ranks": 1, "sharding": "full_shard",
+                                              "offload": "parameters"}
+    _, _, comments = translated("base_model: a/b\ndeepspeed: configs/zero4.json\n")
+    assert "line 2: deepspeed: configs/zero4.json; there is no such file; give it as another FILE" in comments
+
+
+def test_the_launch_line_counts_last(translated):
+    accelerate = "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\nnum_processes: 2\n"
+    base, points, comments = translated(
+        {"sft.yaml": "model_name_or_path: a/b\nlearning_rate: 1e-5\n", "ddp.yaml": accelerate}, "--launch",
+        "accelerate launch --config_file ddp.yaml --num_processes=8 sft.py --learning-rate 3e-5 --unknown-option 3")
+    assert points["as given"]["strategy"] == {"kind": "ddp", "ranks": 8}
+    assert base["optimizer.learning_rate"] == "3e-5"
+    assert "--launch: unknown_option: 3" in comments
+
+
+def test_values_that_our_keys_may_not_have_are_named(translated):
+    base, _, comments = translated("base_model: a/b\nnum_epochs: 0.5\nlearning_rate: ${rate}\nlora_r: many\n"
+                                   "adapter: lora\nseed: [1, 2]\n")
+    assert base["train.epochs"] == 1 and "lora.rank" not in base
+    for part in ("line 2: num_epochs: 0.5; 'train.epochs' cannot be 0.5", "line 3: learning_rate: ${rate}",
+                 "line 4: lora_r: many; 'lora.rank' cannot be many", "line 6: seed: [1, 2]"):
+        assert part in comments
+
+
+@pytest.mark.parametrize("text, problem", [
+    ("a: [1, 2", "theirs.yml:1:1: is neither YAML nor JSON"),
+    ("- base_model: a\n", "theirs.yml: is no map of keys and values"),
+    ("lr: 3\n", "is of no trainer that is known here"),
+    ("", "is no map of keys and values"),
+    ("base_model: a\nbase_model: b\n", None),
+    ("base_model: \"a\\nexperiment: evil\"\nx: \"\\u202e\\e[2J\"\n", None),
+    ("a: &a [1,1,1,1,1,1,1,1,1]\n" + "".join(
+        f"{next_}: &{next_} [*{name},*{name},*{name},*{name},*{name},*{name},*{name},*{name}]\n"
+        for name, next_ in zip("abcdefgh", "bcdefghi")) + "base_model: b\n", "has more than 10000 keys"),
+    ("base_model: " + "[" * 5000, "is neither YAML nor JSON"),
+    ("base_model: b\n? [1, 2]\n: 3\n? {a: b}\n: 4\n", None),
+])
+def test_odd_files_give_a_message_or_an_experiment(call, tmp_path, text, problem):
+    (tmp_path / "theirs.yml").write_text(text)
+    done = call("import", "theirs.yml", fails_with=2 if problem else 0)
+    if problem:
+        assert problem in done.stderr and done.stdout == ""
+    else:
+        assert yaml.safe_load(done.stdout)["experiment"] == "theirs"
+        assert "\x1b" not in done.stdout and "\u202e" not in done.stdout
+
+
+def test_a_missing_file_is_refused(call):
+    assert "absent.yml" in call("import", "absent.yml", fails_with=2).stderr
+
+
+def test_peft_and_torchtune_files(translated):
+    base, _, _ = translated({"adapter_config.json": json.dumps({
+        "peft_type": "LORA", "r": 7, "lora_alpha": 14, "target_modules": ["q_proj"], "use_dora": False, "bias": "none",
+        "base_model_name_or_path": "a/b"})})
+    assert {key: base[key] for key in ("method", "lora.rank", "lora.alpha", "lora.targets")} == {
+        "method": "lora", "lora.rank": 7, "lora.alpha": 14, "lora.targets": ["q_proj"]}
+    base, _, _ = translated("model: {_component_: torchtune.models.llama3.qlora_llama3_8b, lora_attn_modules: "
+                            "['q_proj', 'output_proj']}\noptimizer_in_bwd: True\ndtype: bf16\nseed: null\n")
+    assert base["lora.targets"] == ["q_proj", "o_proj"] and base["method"] == "qlora"
+    assert base["optimizer.in_backward"] is True and base["precision"] == "bf16_true"
+
+
+def test_a_plan_reads_the_translation(call, translated, trainer, tmp_path):
+    translated(AXOLOTL)
+    done = call("plan", "mine.yaml", "--gpu", "rtx4090", "--trainer", trainer, "--set", "model.source=null", "--set",
+                "model.config=llama2-7b", "--set", "data.tokenizer=none", "--format", "json")
+    rows = json.loads(done.stdout)
+    assert [row["point"] for row in rows] == ["as given", "batch 4", "offload"]
+    assert all(row["fit"] in ("fits", "tight") for row in rows)
