@@ -21,6 +21,7 @@
 #include "runner/commands/options.h"
 #include "runner/host/provenance.h"
 #include "runner/progress/run_progress.h"
+#include "runner/report/report.h"
 #include "runner/run/local_launcher.h"
 #include "runner/store/list_name.h"
 #include "runner/table/number_text.h"
@@ -236,6 +237,15 @@ std::string reproduction(const Store& store, const RunRecord& run, int rank,
   return visible_line(command) + " --attempt " + std::to_string(first_free_attempt(paths));
 }
 
+// Returns what the run used of what its job asked for. Empty: nothing is known.
+std::string explain_use(const Store& store, const RunRecord& run) {
+  for (const ComparisonRow& row : store.comparison(run.experiment, Listed::kEver)) {
+    const std::string use = row.run == run.id ? use_of_requests(row) : "";
+    if (!use.empty()) return visible_line(use) + '\n';
+  }
+  return "";
+}
+
 // Returns what the cluster's accounting measured of the run's newest job. Empty: nothing is known.
 std::string explain_accounts(const Store& store, const RunRecord& run) {
   const std::vector<AttemptRecord> attempts = store.attempts(run.id);
@@ -268,11 +278,11 @@ ExitCode explain(const ExplainArguments& arguments) {
   const int64_t rank = attempts.empty() ? 0 : attempts.back().reason_rank.value_or(0);
   const std::string command = reproduction(store, run, static_cast<int>(rank), arguments.results,
                                            find_trainer(arguments.trainer));
-  std::string text = fmt::format("Run {}: {}\n{}{}{}{}\n", run_label(run),
-                                 explain_status(store, run, arguments.results),
-                                 explain_failure(store, run, arguments.results),
-                                 explain_memory(store, run, store.spec(run.id)),
-                                 explain_accounts(store, run), explain_identity(store, run));
+  std::string text = fmt::format(
+      "Run {}: {}\n{}{}{}{}\n", run_label(run), explain_status(store, run, arguments.results),
+      explain_failure(store, run, arguments.results),
+      explain_memory(store, run, store.spec(run.id)),
+      explain_use(store, run) + explain_accounts(store, run), explain_identity(store, run));
   text += command.empty() ? "It was not started yet, so there is nothing to reproduce.\n"
                           : fmt::format(
                                 "To start rank {} by hand (several ranks wait for each "

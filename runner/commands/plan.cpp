@@ -273,7 +273,7 @@ CommandFunction add_plan_command(CLI::App& command) {
   fsdp-run plan experiments/chess.yaml --gpu a100-40 --suggest --only FSDP
   fsdp-run plan experiments/llama3_8b.yaml --gpu a100-80 --ranks 1..64
   fsdp-run plan experiments/lab.yaml --output plan.html
-  fsdp-run plan experiments/lab.yaml --gpu l40s --require-fit --format json)");
+  fsdp-run plan experiments/lab.yaml --gpu h100-80 --require-fit --format json)");
   add_choice_options(command, arguments->choice);
   add_option(command, "--gpu NAME", arguments->target.gpu,
              "Plan for this GPU: a100-80, t4, 24GB (default: this host's, or the profile's)");

@@ -126,7 +126,46 @@ std::string held_line(const Runs& runs) {
                      text(*sum.gpu_time_of_ranks_ms, "GPU-hours"), nodes);
 }
 
+// Less than this part of a request in use means that the request was too large.
+constexpr double kLeastPartUsed = 0.5;
+
 }  // namespace
+
+std::string use_of_requests(const ComparisonRow& run, bool only_if_too_large) {
+  const SlurmSpec& asked = run.spec.slurm;
+  std::vector<std::string> used, too_large;
+  if (run.gpu_utilization_percent_mean) {
+    used.push_back(fmt::format("GPUs busy {:.0f} %", *run.gpu_utilization_percent_mean));
+  }
+  if (run.device_memory_bytes && run.memory_reserved_bytes_max) {
+    used.push_back(fmt::format("{} of {} GiB of a GPU",
+                               gibibytes(static_cast<double>(*run.memory_reserved_bytes_max)),
+                               gibibytes(static_cast<double>(*run.device_memory_bytes))));
+  }
+  if (const auto cores = run.cpu_cores_used_max) {
+    used.push_back(fmt::format("{:.1f} of {} a rank", *cores, counted(asked.cpus_per_task, "CPU")));
+    const auto enough = std::max<int64_t>(1, std::llround(std::ceil(*cores)));
+    if (*cores < kLeastPartUsed * static_cast<double>(asked.cpus_per_task) &&
+        enough < asked.cpus_per_task) {
+      too_large.push_back(fmt::format("slurm.cpus_per_task: {} is enough", enough));
+    }
+  }
+  const std::optional<int64_t> node_bytes = node_memory_bytes(asked);
+  if (node_bytes && run.memory_node_bytes_max) {
+    const auto bytes = static_cast<double>(*run.memory_node_bytes_max);
+    used.push_back(fmt::format("{} of {} GiB of a node's memory", gibibytes(bytes),
+                               gibibytes(static_cast<double>(*node_bytes))));
+    if (bytes < kLeastPartUsed * static_cast<double>(*node_bytes)) {
+      constexpr double kSpare = 1.25;
+      too_large.push_back(
+          fmt::format("slurm.mem: {:.0f}G is enough", std::ceil(kSpare * bytes / 0x1p30)));
+    }
+  }
+  if (used.empty() || run.slurm_job.empty()) return "";
+  if (only_if_too_large && too_large.empty()) return "";
+  return fmt::format("{} used {}{}{}.", run.point, fmt::join(used, ", "),
+                     too_large.empty() ? "" : "; asked too much: ", fmt::join(too_large, ", "));
+}
 
 std::string predictions_line(std::span<const ComparisonRow* const> runs, bool are_brief) {
   std::vector<double> of_memory;
@@ -227,6 +266,9 @@ std::vector<std::string> notes_below(const ReportRows& comparison, const ShownCo
                                 fmt::join(report.view.where, "\" --where \""),
                                 comparison.series.size() == 1 ? "is" : "are",
                                 counted(std::ssize(comparison.series), "row")));
+  }
+  for (const ComparisonRow* run : comparison.runs()) {
+    lines.push_back(use_of_requests(*run, shown.are_brief));
   }
   std::erase(lines, "");
   lines.insert(lines.end(), report.notes.begin(), report.notes.end());

@@ -188,6 +188,7 @@ void AttemptReports::take(int64_t, int64_t time_unix_ms, const DeviceSample& sam
 void AttemptReports::take(int64_t rank, int64_t, const RunFinished& finished) {
   state(rank).kind = RankEndKind::kFinished;
   state(rank).reason = what_is_missing(rank, finished.steps);
+  at(rank).memory_host_bytes_max = finished.memory_host_bytes_max;
 }
 
 void AttemptReports::take(int64_t rank, int64_t, const RunFailed& failed) {
@@ -310,6 +311,13 @@ void AttemptReports::summarise_ranks(AttemptSummary& summary, bool has_ended) co
     include_least(summary.memory_allocated_bytes_forward_min, own.memory_allocated_bytes_forward);
     include(summary.memory_reserved_bytes_forward_max, own.memory_reserved_bytes_forward);
   }
+  std::map<std::string, int64_t> host_bytes;
+  for (const Rank& rank : ranks_) {
+    if (!rank.memory_host_bytes_max) host_bytes.clear();
+    if (!rank.memory_host_bytes_max) break;
+    host_bytes[rank.facts.host] += *rank.memory_host_bytes_max;
+  }
+  for (const auto& [host, bytes] : host_bytes) include(summary.memory_node_bytes_max, bytes);
   if (all_ended || has_ended) summary.total_time_ms = longest_ms;
 }
 
@@ -394,6 +402,7 @@ void AttemptReports::summarise_cpu_use(AttemptSummary& summary) const {
   }
   for (const Rank& rank : ranks_) {
     const CpuUse& use = *rank.cpu_use;
+    include(summary.cpu_cores_used_max, use.cpu_time_ms / use.measured_time_ms);
     if (use.run_queue_wait_time_ms) {
       include(summary.run_queue_wait_percent,
               100 * *use.run_queue_wait_time_ms / use.measured_time_ms);

@@ -89,6 +89,7 @@ class AttemptReports {
     std::vector<double> step_times_ms;  // without those of suspended steps
     RankSummary largest;                // only memory figures: the largest of any step
     std::optional<CpuUse> cpu_use;
+    std::optional<int64_t> memory_host_bytes_max;
     std::map<int64_t, StepAccount> accounts;  // by step
   };
   // One step, over all ranks that have reported it so far.

@@ -76,6 +76,8 @@ struct AttemptSummary {
   std::optional<double> cpu_utilization_percent_mean;
   std::optional<double> cpu_time_others_percent;
   std::optional<double> run_queue_wait_percent;
+  std::optional<double> cpu_cores_used_max;
+  std::optional<int64_t> memory_node_bytes_max;
   std::optional<double> energy_joules;
   std::optional<int64_t> steps;
   std::optional<double> loss_first;  // nullopt if not finite, as for the other losses
@@ -166,6 +168,13 @@ struct AttemptSummary {
     visit("run_queue_wait_percent", self.run_queue_wait_percent,
           "Time that a rank's threads waited for a CPU during the measured steps, in percent of "
           "these steps' time, of the rank with most; two threads that always wait are 200.",
+          "", Better::kLess);
+    visit("cpu_cores_used_max", self.cpu_cores_used_max,
+          "CPU cores that a rank kept busy during the measured steps, of the rank with most.", "",
+          Better::kNeither);
+    visit("memory_node_bytes_max", self.memory_node_bytes_max,
+          "Host memory of a node's ranks, the sum of their peaks, of the node with most; known of "
+          "runs whose ranks finished.",
           "", Better::kLess);
     visit("energy_joules", self.energy_joules,
           "Energy of the run's own GPUs, from their power samples.", "energy\nkJ", Better::kLess,

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
+DOCUMENTS = [ROOT / "AGENTS.md", ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
 LAB = "fsdp-run experiments/lab.yaml"
 
 # Commands that the test does not type, with the reason. The patterns are sought in the document's name and the command.

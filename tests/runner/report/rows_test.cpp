@@ -412,5 +412,36 @@ TEST_CASE("what jobs held over all attempts is told below the table") {
                              "GPU-hours) and 1.50 node-hours."));
 }
 
+TEST_CASE("what a job's run used is told, and which request was too large") {
+  Report report = lab_report();
+  report.view.wide = true;
+  ComparisonRow& row = report.rows[1];
+  row.spec.slurm.cpus_per_task = 8;
+  row.spec.slurm.mem = "64G";
+  row.cpu_cores_used_max = 1.2;
+  row.memory_node_bytes_max = int64_t{12} << 30;
+  row.gpu_utilization_percent_mean = 93.4;
+  row.device_memory_bytes = int64_t{80} << 30;
+  row.memory_reserved_bytes_max = int64_t{41} << 30;
+  CHECK(use_of_requests(row).empty());  // not in a job
+  row.slurm_job = "12";
+  const std::string used = row.point +
+                           " used GPUs busy 93 %, 41.0 of 80.0 GiB of a GPU, 1.2 of 8 CPUs a rank, "
+                           "12.0 of 64.0 GiB of a node's memory";
+  CHECK(use_of_requests(row) ==
+        used + "; asked too much: slurm.cpus_per_task: 2 is enough, slurm.mem: 15G is enough.");
+  CHECK_THAT(table_of(report), Catch::Contains("asked too much"));
+  row.spec.slurm.cpus_per_task = 2;
+  row.spec.slurm.mem = "16G";
+  CHECK_THAT(use_of_requests(row), Catch::EndsWith("1.2 of 2 CPUs a rank, 12.0 of 16.0 GiB of a "
+                                                   "node's memory."));
+  CHECK(use_of_requests(row, /*only_if_too_large=*/true).empty());
+  row.cpu_cores_used_max.reset();
+  row.memory_node_bytes_max.reset();
+  row.gpu_utilization_percent_mean.reset();
+  row.device_memory_bytes.reset();
+  CHECK(use_of_requests(row).empty());
+}
+
 }  // namespace
 }  // namespace fsdp

@@ -427,10 +427,22 @@ TEST_CASE("CPU time of ranks that share their CPUs is not that of others") {
       {{"a", use_of_cpus("0-1", 900, 1900, 300)}, {"a", use_of_cpus("0-1", 950, 1900, 400)}});
   CHECK(quiet.cpu_time_others_percent.value() == Approx(2.5));
   CHECK(quiet.run_queue_wait_percent.value() == Approx(40));
+  CHECK(quiet.cpu_cores_used_max.value() == Approx(0.95));
   const AttemptSummary busy = summary_of_uses(
       {{"a", use_of_cpus("0-1", 400, 2000, 800)}, {"a", use_of_cpus("0-1", 600, 2000, 100)}});
   CHECK(busy.cpu_time_others_percent.value() == Approx(50));
   CHECK(busy.run_queue_wait_percent.value() == Approx(80));
+}
+
+TEST_CASE("the memory of a node is that of its ranks, once all have finished") {
+  AttemptReports figures({.ranks = 3});
+  const std::array hosts{"a", "b", "b"};
+  for (int64_t rank = 0; rank < 3; ++rank) {
+    CHECK_FALSE(figures.summary(false).memory_node_bytes_max);
+    figures.add(rank, 0, started(hosts[static_cast<size_t>(rank)], ""));
+    figures.add(rank, 1, RunFinished{.steps = 1, .memory_host_bytes_max = 100 + rank});
+  }
+  CHECK(figures.summary(false).memory_node_bytes_max == 203);
 }
 
 TEST_CASE("ranks on CPUs or hosts of their own have others of their own") {
