@@ -100,7 +100,7 @@ struct DeviceSamplesSpec {
   }
 };
 
-// The names that `fsdp-run export --format wandb` writes for an upload to Weights & Biases.
+// The names that `fsdp-run export` writes for an upload to Weights & Biases, MLflow or Trackio.
 struct WandbSpec {
   std::optional<std::string> entity;
   std::optional<std::string> project;
@@ -114,7 +114,8 @@ struct WandbSpec {
           "User or team; absent: WANDB_ENTITY at the time of the export, else the default of who "
           "uploads.");
     visit("project", self.project,
-          "Project; absent: WANDB_PROJECT at the time of the export, else the experiment's name.");
+          "Project, in MLflow an experiment; absent: WANDB_PROJECT at the time of the export, else "
+          "the experiment's name.");
     visit("name", self.name, "Name of the run; absent: its point.");
     visit("log_model", self.log_model, "Whether the newest checkpoint is uploaded too.");
   }

@@ -83,7 +83,7 @@ CommandFunction add_export_command(CLI::App& command) {
                      "Experiments (name or file) and runs (number, point, hash); default: all");
   add_option(command, "--to DIR", arguments->to, "Folder to write")->required();
   add_named_option(command, "--format FORMAT=csv", arguments->format,
-                   "csv, jsonl, tensorboard, wandb, trace or memory");
+                   "csv, jsonl, tensorboard, wandb, mlflow, trackio, trace or memory");
   command.add_flag("--force", arguments->force, "Replace an export that is there");
   add_results_option(command, arguments->results);
   return [arguments] { return export_command(*arguments); };

@@ -153,7 +153,9 @@ bool write_run(const Store& store, const ComparisonRow& run, const Origin& origi
       write_tensorboard(store, run, folder);
       break;
     case ExportFormat::kWandb:
-      write_wandb(store, run, origin, folder, options);
+    case ExportFormat::kMlflow:
+    case ExportFormat::kTrackio:
+      write_tracked(store, run, origin, folder, options);
       break;
     case ExportFormat::kTrace:
       write_traces(traces, folder);
@@ -292,8 +294,8 @@ void PublishedFolder::publish() {
 
 void export_runs(const Store& store, std::span<const ComparisonRow> rows,
                  const std::filesystem::path& folder, const ExportOptions& options) {
-  const bool as_json =
-      options.format == ExportFormat::kJsonl || options.format == ExportFormat::kWandb;
+  const bool is_of_tracker = !upload_script(options.format).empty();
+  const bool as_json = options.format == ExportFormat::kJsonl || is_of_tracker;
   TableFile<ComparisonRow, Settings, Origin> runs(folder / "runs", as_json);
   bool has_files = !is_of_traces(options.format);
   for (const ComparisonRow& row : rows) {
@@ -307,7 +309,7 @@ void export_runs(const Store& store, std::span<const ComparisonRow> rows,
     throw ConfigError("--format", "",
                       "no run has left a trace: set train.trace_steps: 2, and run again");
   }
-  if (options.format == ExportFormat::kWandb) write_wandb_upload(folder);
+  if (is_of_tracker) write_upload(folder, options.format);
 }
 
 }  // namespace fsdp

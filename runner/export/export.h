@@ -12,10 +12,12 @@
 namespace fsdp {
 
 // To add a format: add its name, a case in runner/export/export.cpp, and a file like
-// runner/export/tensorboard.cpp. Test it in tests/export/.
-enum class ExportFormat { kCsv, kJsonl, kTensorboard, kWandb, kTrace, kMemory };
+// runner/export/tensorboard.cpp. A tracker is a script like runner/export/upload/mlflow.py, and a
+// case in runner/export/trackers.cpp. Test it in tests/export/.
+enum class ExportFormat { kCsv, kJsonl, kTensorboard, kWandb, kMlflow, kTrackio, kTrace, kMemory };
 constexpr auto enum_names(ExportFormat) {
-  return std::array{"csv"sv, "jsonl"sv, "tensorboard"sv, "wandb"sv, "trace"sv, "memory"sv};
+  return std::array{"csv"sv,    "jsonl"sv,   "tensorboard"sv, "wandb"sv,
+                    "mlflow"sv, "trackio"sv, "trace"sv,       "memory"sv};
 }
 
 struct ExportOptions {
@@ -26,20 +28,20 @@ struct ExportOptions {
 
 // Writes the runs of `rows`, lines of the view `comparison`, into an existing empty folder:
 //
-//   runs.csv (jsonl, wandb: runs.jsonl)     a line per run: its row and its Origin
-//   upload.py                               wandb: sends the runs
+//   runs.csv (jsonl, trackers: runs.jsonl)  a line per run: its row and its Origin
+//   upload.py                               trackers (wandb, mlflow, trackio): sends the runs
 //   <experiment>/<point>-<hash8>/           a folder per run that has an attempt
 //     steps, evaluations, checkpoints, device_samples (.csv or .jsonl)
 //                                           csv, jsonl: all attempts and ranks
 //     events.out.tfevents.*                 tensorboard
-//     wandb.json, history.jsonl             wandb
+//     facts.json, history.jsonl             trackers
 //     rank<R>.json.gz                       trace: of the newest attempt
 //     rank<R>.pickle                        memory: of the newest attempt
 //
-// Figures are not rounded. The curves of tensorboard and wandb show the run's newest attempt. If it
-// resumed from a checkpoint, the curves begin with the attempts before it. Throws std::system_error
-// if something cannot be written. The formats trace and memory throw ConfigError if no run has a
-// trace. They throw std::runtime_error if a trace is not as fsdp-train writes it.
+// Figures are not rounded. The curves of tensorboard and trackers show the run's newest attempt. If
+// it resumed from a checkpoint, the curves begin with the attempts before it. Throws
+// std::system_error if something cannot be written. The formats trace and memory throw ConfigError
+// if no run has a trace. They throw std::runtime_error if a trace is not as fsdp-train writes it.
 void export_runs(const Store& store, std::span<const ComparisonRow> rows,
                  const std::filesystem::path& folder, const ExportOptions& options);
 

@@ -13,7 +13,8 @@
 #include "runner/export/export.h"
 #include "runner/store/trace_file.h"
 
-// The parts that export_runs() and its formats share. TensorBoard and W&B have a file of their own.
+// The parts that export_runs() and its formats share. TensorBoard and trackers have a file of their
+// own.
 namespace fsdp {
 
 // A new file. Call close() after the last write. Each member throws std::system_error with the
@@ -80,12 +81,16 @@ std::vector<Moment> moments_of(const Store& store, int64_t run_id, int attempt);
 // Write the files of one run into `folder`, which must exist. The run must have an attempt.
 void write_tensorboard(const Store& store, const ComparisonRow& run,
                        const std::filesystem::path& folder);
-void write_wandb(const Store& store, const ComparisonRow& run, const Origin& origin,
-                 const std::filesystem::path& folder, const ExportOptions& options);
+void write_tracked(const Store& store, const ComparisonRow& run, const Origin& origin,
+                   const std::filesystem::path& folder, const ExportOptions& options);
 // Writes rank<R>.json.gz for each rank. Times are since the first work of any rank.
 void write_traces(const RankTraces& traces, const std::filesystem::path& folder);
+// Returns upload.py, which sends the runs to an experiment tracker. The export itself sends
+// nothing, because its user may have no network or no account. Empty: the format is not of a
+// tracker.
+std::string_view upload_script(ExportFormat format);
 // Writes upload.py into `folder`, beside the folders of the runs.
-void write_wandb_upload(const std::filesystem::path& folder);
+void write_upload(const std::filesystem::path& folder, ExportFormat format);
 
 // CRC-32C (Castagnoli) of `bytes`.
 uint32_t crc32c(std::string_view bytes);

@@ -80,3 +80,15 @@ class Workplace:
 @pytest.fixture(scope="session")
 def workplace(runner, stub_trainer, tmp_path_factory):
     return Workplace(tmp_path_factory.mktemp("workplace"), runner, stub_trainer)
+
+
+@pytest.fixture
+def checkpoint(workplace):
+    """The newest complete checkpoint of run 1, which has `log_model`."""
+    [run] = workplace.rows("select folder from comparison where run = 1")
+    checkpoints = workplace.folder / "results" / run["folder"] / "checkpoints"
+    assert sorted(folder.name for folder in checkpoints.iterdir()) == ["step-3", "step-6"]
+    state = checkpoints / "step-3" / "trainer.json"  # step-6 is not complete
+    state.write_text("{}")
+    yield state.parent
+    state.unlink()

@@ -219,7 +219,7 @@ def prune(case: Case, results: pathlib.Path) -> None:
 
 
 def export(case: Case, results: pathlib.Path) -> None:
-    form = case.random.choice(["csv", "jsonl", "tensorboard", "wandb"])
+    form = case.random.choice(["csv", "jsonl", "tensorboard", "wandb", "mlflow", "trackio"])
     if read(case, results, "export", "--to", "exported", "--format", form, may_change=("exported",)).ok:
         figures.check_export(case, case.work / "exported", results)
 

@@ -1,4 +1,4 @@
-// Writes files that upload.py sends to Weights & Biases. Nothing is sent here.
+// Writes files that upload.py sends to an experiment tracker. Nothing is sent here.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -10,19 +10,6 @@
 
 namespace fsdp {
 namespace {
-
-// upload.py. The export itself sends nothing, because its user may have no network or no account.
-constexpr const char* kUpload = R"python(import json, pathlib, wandb
-
-for about in sorted(pathlib.Path(__file__).resolve().parent.glob("*/*/wandb.json")):
-    run_facts = json.loads(about.read_text())
-    with wandb.init(**run_facts["init"]) as run:
-        run.define_metric("*", step_metric="step")
-        for line in (about.parent / "history.jsonl").open():
-            run.log(json.loads(line))
-        if run_facts["checkpoint"]:
-            run.log_model(run_facts["checkpoint"], name=run_facts["init"]["id"])
-)python";
 
 // Returns the first value that is given: by the run's specification, by the caller, or by the
 // variable in the attempt's environment.
@@ -62,8 +49,8 @@ nlohmann::ordered_json json_of(const Value& value) {
 
 }  // namespace
 
-void write_wandb(const Store& store, const ComparisonRow& run, const Origin& origin,
-                 const std::filesystem::path& folder, const ExportOptions& options) {
+void write_tracked(const Store& store, const ComparisonRow& run, const Origin& origin,
+                   const std::filesystem::path& folder, const ExportOptions& options) {
   const WandbSpec& names = run.spec.wandb;
   const auto entity = first_given(names.entity, options.wandb.entity, origin, "WANDB_ENTITY");
   const auto project = first_given(names.project, options.wandb.project, origin, "WANDB_PROJECT");
@@ -72,21 +59,19 @@ void write_wandb(const Store& store, const ComparisonRow& run, const Origin& ori
   config["comparison"] = json_of(run);
   config["origin"] = json_of(origin);
   nlohmann::ordered_json about;
-  auto& init = about["init"];
-  if (entity) init["entity"] = *entity;
-  init["project"] = project.value_or(safe_file_name(run.experiment));
-  init["name"] = names.name.value_or(run.point);
-  init["group"] = run.experiment;
-  // W&B refuses a second upload of the same attempt because the ID already exists.
-  init["id"] = fmt::format("{}-{}", run.hash8, run.started_unix_ms.value_or(0));
-  init["resume"] = "never";
-  init["config"] = std::move(config);
+  auto& facts = about["run"];
+  if (entity) facts["entity"] = *entity;
+  facts["project"] = project.value_or(safe_file_name(run.experiment));
+  facts["name"] = names.name.value_or(run.point);
+  facts["group"] = run.experiment;
+  facts["id"] = fmt::format("{}-{}", run.hash8, run.started_unix_ms.value_or(0));
+  facts["config"] = std::move(config);
   about["checkpoint"] = nullptr;
   if (names.log_model) {
     const auto checkpoint = newest_checkpoint(store, run, options.results);
     if (!checkpoint.empty()) about["checkpoint"] = checkpoint.string();
   }
-  write_file(folder / "wandb.json",
+  write_file(folder / "facts.json",
              about.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n');
 
   OutputFile history(folder / "history.jsonl");
@@ -99,8 +84,8 @@ void write_wandb(const Store& store, const ComparisonRow& run, const Origin& ori
   history.close();
 }
 
-void write_wandb_upload(const std::filesystem::path& folder) {
-  write_file(folder / "upload.py", kUpload);
+void write_upload(const std::filesystem::path& folder, ExportFormat format) {
+  write_file(folder / "upload.py", upload_script(format));
 }
 
 }  // namespace fsdp
