@@ -20,7 +20,8 @@ add_custom_target(bundle
   COMMAND ${CMAKE_COMMAND} -E copy $<TARGET_FILE:fsdp-run-program> $<TARGET_FILE:fsdp-train>
           ${CMAKE_BINARY_DIR}/bundle/env.sh ${CMAKE_BINARY_DIR}/bundle/README.md
           ${CMAKE_SOURCE_DIR}/cmake/bundle/first-gpu ${CMAKE_SOURCE_DIR}/cmake/bundle/first-gpu.yaml
-          ${CMAKE_SOURCE_DIR}/experiments/methods.yaml ${CMAKE_SOURCE_DIR}/LICENSE ${bundle}
+          ${CMAKE_SOURCE_DIR}/experiments/methods.yaml ${CMAKE_SOURCE_DIR}/experiments/schema.json
+          ${CMAKE_SOURCE_DIR}/LICENSE ${bundle}
   COMMAND ${CMAKE_COMMAND} -E copy_directory ${CMAKE_BINARY_DIR}/lib ${bundle}/lib
   COMMAND ${CMAKE_COMMAND} -E copy ${chess}/games.csv ${chess}/tokenizer.model ${bundle}/chess
   COMMAND sh -c "'${CMAKE_STRIP}' --strip-unneeded ${bundle}/fsdp-run ${bundle}/fsdp-train ${bundle}/lib/*"

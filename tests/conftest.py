@@ -12,6 +12,7 @@ import pytest
 PROGRAMS = {
     "runner": "fsdp-run",
     "trainer": "fsdp-train",
+    "runner_test": "the tests of runner/",
     "stub_trainer": "tests/fakes/stub_trainer",
     "fork_server": "tests/fakes/fork_server: ranks are forked with it, and started without it",
     "kill_at_call": "tests/fakes/kill_at_call",
@@ -54,7 +55,7 @@ def program(name: str, fixture: str = ""):
     return pytest.fixture(path, scope="session", name=fixture or name)
 
 
-runner, trainer, stub_trainer = map(program, ["runner", "trainer", "stub_trainer"])
+runner, trainer, stub_trainer, runner_test = map(program, ["runner", "trainer", "stub_trainer", "runner_test"])
 logits_writer, quantizer, encode_text = map(program, ["logits_writer", "quantizer", "encode_text"])
 kill_at_call_library = program("kill_at_call", "kill_at_call_library")
 hold_fsync_library = program("hold_fsync", "hold_fsync_library")

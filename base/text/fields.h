@@ -34,6 +34,8 @@ struct TextForm {
   bool (*holds)(std::string_view text);  // null: any line without control characters
   std::string_view dropped_prefix{};     // may precede the text and is dropped
   bool may_be_empty = true;
+  // The form as a regular expression of the whole text, for editors. Empty: any text.
+  std::string_view pattern{};
 };
 
 // The names on a Hugging Face hub that a key accepts instead of a path (see hub_name.h).

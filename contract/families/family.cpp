@@ -13,10 +13,11 @@ namespace fsdp {
 namespace {
 
 // Lists the architectures, each name between `before` and `after`.
-std::string known_architectures(const std::string& before, const std::string& after) {
+std::string known_architectures(const std::string& before, const std::string& after,
+                                const std::string& separator = ", ") {
   std::string names;
   for (const ModelFamily& family : families()) {
-    names += (names.empty() ? "" : ", ") + before + std::string(family.architecture) + after;
+    names += (names.empty() ? "" : separator) + before + std::string(family.architecture) + after;
   }
   return names;
 }
@@ -58,9 +59,12 @@ std::span<const ModelFamily> families() {
 
 Range known_architecture() {
   static const std::string kNames = known_architectures("", "");
-  static const TextForm kForm{kNames,
-                              [](std::string_view name) { return find_family(name) != nullptr; },
-                              /*dropped_prefix=*/{}, /*may_be_empty=*/false};
+  static const std::string kPattern = known_architectures("", "", "|");
+  static const TextForm kForm{
+      .description = kNames,
+      .holds = [](std::string_view name) { return find_family(name) != nullptr; },
+      .may_be_empty = false,
+      .pattern = kPattern};
   return {.form = &kForm};
 }
 

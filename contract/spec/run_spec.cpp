@@ -24,22 +24,29 @@ bool matches(std::string_view text, const char* pattern) {
   return std::regex_match(text.begin(), text.end(), std::regex(pattern));
 }
 
-constexpr TextForm kOneLine{.description = "one line of text", .holds = nullptr};
+constexpr const char* kTimePattern = R"(\d{1,9}(:\d{1,9}){0,2}|\d{1,9}-\d{1,9}(:\d{1,9}){0,2})";
+constexpr const char* kMemoryPattern = R"(\d{1,12}[KMGTkmgt]?)";
+constexpr const char* kAssignmentPattern = "[A-Za-z_][A-Za-z0-9_]*=.*";
+
+constexpr TextForm kOneLine{
+    .description = "one line of text", .holds = nullptr, .pattern = R"([^\x00-\x1f\x7f]+)"};
 constexpr TextForm kSlurmTime{
     .description = "a time as Slurm writes it: minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM, D-HH:MM:SS",
-    .holds = [](std::string_view text) {
-      return matches(text, R"(\d{1,9}(:\d{1,9}){0,2}|\d{1,9}-\d{1,9}(:\d{1,9}){0,2})");
-    }};
+    .holds = [](std::string_view text) { return matches(text, kTimePattern); },
+    .pattern = kTimePattern};
 constexpr TextForm kSlurmMemory{
     .description = "MiB or, with K, M, G or T, another unit: 4000, 16G; 0: all of a node's",
-    .holds = [](std::string_view text) { return matches(text, R"(\d{1,12}[KMGTkmgt]?)"); }};
+    .holds = [](std::string_view text) { return matches(text, kMemoryPattern); },
+    .pattern = kMemoryPattern};
 constexpr TextForm kAssignment{
     .description = "NAME=value, of which NAME has letters, digits and _ and begins with no digit",
-    .holds = [](std::string_view text) { return matches(text, "[A-Za-z_][A-Za-z0-9_]*=.*"); }};
+    .holds = [](std::string_view text) { return matches(text, kAssignmentPattern); },
+    .pattern = kAssignmentPattern};
 constexpr TextForm kSbatchOption{
     .description = "an option such as --nice=100",
     .holds = [](std::string_view text) { return text.starts_with("--") && text.size() > 2; },
-    .dropped_prefix = "#SBATCH "};
+    .dropped_prefix = "#SBATCH ",
+    .pattern = "(#SBATCH )?--.+"};
 
 }  // namespace
 

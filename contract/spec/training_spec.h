@@ -190,9 +190,10 @@ constexpr auto enum_names(OnNonFinite) { return std::array{"stop"sv, "skip"sv}; 
 
 // The parameters that weight decay can leave out.
 inline Range undecayed() {
-  static const TextForm kForm{.description = "norm or bias", .holds = [](std::string_view text) {
-                                return text == "norm" || text == "bias";
-                              }};
+  static const TextForm kForm{
+      .description = "norm or bias",
+      .holds = [](std::string_view text) { return text == "norm" || text == "bias"; },
+      .pattern = "norm|bias"};
   return {.form = &kForm};
 }
 
@@ -288,7 +289,9 @@ struct ScheduleSpec {
 
 // Names of steps.
 inline Range chosen_steps() {
-  static const TextForm kForm{.description = "7, 3-9 or every 10", .holds = names_steps};
+  static const TextForm kForm{.description = "7, 3-9 or every 10",
+                              .holds = names_steps,
+                              .pattern = R"((every )?0*[1-9]\d*|0*[1-9]\d*-0*[1-9]\d*)"};
   return {.form = &kForm};
 }
 

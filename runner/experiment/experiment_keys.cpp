@@ -11,14 +11,7 @@
 namespace fsdp {
 namespace {
 
-// A key of an experiment file. RunSpec has the keys of a run's specification.
-struct ExperimentKey {
-  std::string_view path;  // dotted; a name in capitals is the user's choice
-  std::string_view type;
-  std::string_view documentation;
-};
-
-// Every key of an experiment file, for the loader and the reference.
+// Every key of an experiment file, for the loader, the reference and the schema.
 constexpr ExperimentKey kKeys[] = {
     {"experiment", "text; required", "The experiment's name."},
     {"title", "text", "One line for reports."},
@@ -133,6 +126,8 @@ std::string joined_texts(const std::vector<DocumentedKey>& keys) {
 }
 
 }  // namespace
+
+std::span<const ExperimentKey> experiment_keys() { return kKeys; }
 
 std::vector<std::string> experiment_key_names(std::string_view section) {
   const std::string prefix = section.empty() ? "" : std::string(section) + '.';

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -8,6 +9,15 @@
 #include "contract/spec/yaml_value.h"
 
 namespace fsdp {
+
+// A key of an experiment file. RunSpec has the keys of a run's specification.
+struct ExperimentKey {
+  std::string_view path;  // dotted; a name in capitals is the user's choice
+  std::string_view type;
+  std::string_view documentation;
+};
+
+std::span<const ExperimentKey> experiment_keys();
 
 // A map of an experiment file. All its keys are known.
 struct Section {
@@ -36,5 +46,8 @@ std::vector<std::string> experiment_key_names(std::string_view section);
 std::string experiment_reference();
 // The same for `section` and the keys below it. Throws ConfigError if there is no such key.
 std::string experiment_reference(const std::string& section);
+
+// Returns a JSON Schema (draft 2020-12) of experiment files, made from the same definitions.
+std::string experiment_schema();
 
 }  // namespace fsdp

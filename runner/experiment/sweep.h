@@ -93,7 +93,8 @@ using SweepBlocks = std::vector<SweepBlock>;
 // Reads a `sweep`: one block or a list of them. Throws ConfigError.
 //
 // To add a form of a sweep: add a branch to read_block in runner/experiment/sweep.cpp, and its key
-// to runner/experiment/experiment_keys.cpp. Malformed ones are in tests/runner/experiment/corpus/.
+// to runner/experiment/experiment_keys.cpp and runner/experiment/schema_frame.json. Malformed ones
+// are in tests/runner/experiment/corpus/.
 SweepBlocks read_sweep(const YamlEntry& entry);
 
 // Returns a list's items, each as a value of the list's key. Throws ConfigError if there are none.

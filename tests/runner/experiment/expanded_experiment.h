@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -12,11 +15,22 @@ namespace fsdp {
 inline const Resources kNoGpus{.gpu_count = 0, .gpu_memory_gib = 0, .cpu_cores = 2};
 inline const Resources kFourGpus{.gpu_count = 4, .gpu_memory_gib = 79.2, .cpu_cores = 64};
 
+// Writes an accepted experiment into the folder of this variable, for
+// tests/experiments/test_schema.py.
+inline void keep_experiment(const std::string& text) {
+  static int count = 0;
+  const char* folder = std::getenv("FSDP_KEPT_EXPERIMENTS");
+  if (folder == nullptr) return;
+  std::ofstream(std::filesystem::path(folder) / (std::to_string(++count) + ".yaml")) << text;
+}
+
 // Loads and expands an experiment of this text.
 inline Expansion expanded(const std::string& text, const ExpandOptions& options = {},
                           const Resources& resources = kNoGpus) {
   const TemporaryFolder folder;
-  return Experiment::load(folder.write("lab.yaml", text)).expand(options, resources);
+  Expansion expansion = Experiment::load(folder.write("lab.yaml", text)).expand(options, resources);
+  keep_experiment(text);
+  return expansion;
 }
 
 // Returns the message of the error that the experiment causes.
