@@ -29,3 +29,6 @@ add_custom_target(bundle
   WORKING_DIRECTORY ${CMAKE_BINARY_DIR}
   COMMENT "Bundling into ${bundle}.tar.gz" VERBATIM)
 add_dependencies(bundle fsdp-train fsdp-run-program)
+if(TARGET fsdp-parquet)
+  add_dependencies(bundle fsdp-parquet)
+endif()

@@ -66,13 +66,13 @@ class Folder:
         text = NVIDIA_SMI.format(driver=driver, capabilities=capabilities)
         program(self.path / "programs/nvidia-smi", text)
 
-    def set_up(self, wheels="cpu cuda", before=(), where=".", **variables):
+    def set_up(self, wheels="cpu cuda", before=(), where=".", targets=("fsdp-train",), **variables):
         own = SOURCE / ".deps/usr"  # set-up without root puts headers there
         environment = {"PATH": f"{self.path}/programs:/usr/bin:/bin:{own}/bin", "NOTES": self.notes,
                        "CMAKE_PREFIX_PATH": str(own), **variables}
         self.notes.write_text("")
         return subprocess.run(
-            [*before, self.path / "cmake/setup", "cuda", wheels, "fsdp-train"], cwd=self.path / where,
+            [*before, self.path / "cmake/setup", "cuda", wheels, *targets], cwd=self.path / where,
             env=environment, text=True, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
 
     def installs(self, **arguments):
@@ -197,6 +197,21 @@ def test_users_of_an_installation_with_more_targets_were_to_build_it_again(folde
     pretend_to_be_built(folder, targets)
     folder.set_up()
     assert ("cmake" not in folder.notes.read_text()) == is_built
+
+
+def test_parquet_needs_no_pytorch(folder):
+    targets = ["fsdp-run-program", "fsdp-parquet"]
+    [arrow] = folder.installs(wheels="parquet", targets=targets, FSDP_TORCH="/none")
+    assert arrow.startswith("pyarrow==")
+    assert "--target fsdp-run-program fsdp-parquet" in folder.notes.read_text()
+
+
+def test_the_library_of_parquet_is_built_with_the_programs_that_load_it(folder):
+    (folder.path / "build/cuda/lib").mkdir(parents=True)
+    (folder.path / "build/cuda/lib/libfsdp-parquet.so").touch()
+    folder.set_up(targets=["fsdp-train", "fsdp-run-program"])
+    notes = folder.notes.read_text()
+    assert "--target fsdp-train fsdp-run-program fsdp-parquet" in notes and "pyarrow==" in notes
 
 
 @with_own_driver

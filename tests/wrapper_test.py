@@ -169,6 +169,25 @@ def test_a_report_of_runs_that_read_parquet_needs_nothing_more(folder):
     assert preset(folder, ["report", "chess.yaml"], "fsdp-run-program") == "set-up release ()"
 
 
+WRITING = [["report", "lab", "--format", "parquet"], ["report", "--output=a b.parquet"],
+           ["export", "--to", "folder", "--format=parquet"]]
+
+
+@pytest.mark.parametrize("arguments", WRITING)
+def test_a_table_as_parquet_needs_apache_arrow_and_no_trainer(folder, arguments):
+    assert preset(folder, arguments, "fsdp-run-program fsdp-parquet") == "set-up release (parquet)"
+
+
+@pytest.mark.parametrize("arguments", WRITING)
+@pytest.mark.parametrize("built", ["release", "cuda"])
+def test_a_runner_that_is_built_gets_apache_arrow_once(folder, arguments, built):
+    output(folder, TO_SLURM if built == "cuda" else ["chess.yaml"])
+    assert preset(folder, arguments, "fsdp-run-program fsdp-parquet") == f"set-up {built} (parquet)"
+    (folder / f"build/{built}/lib").mkdir()
+    (folder / f"build/{built}/lib/libfsdp-parquet.so").touch()
+    assert output(folder, arguments) == [" ".join(arguments)]
+
+
 CHATS = "set-up release (cpu chats)"
 
 

@@ -1,9 +1,6 @@
 // Cuts files into records without parsing them. Memory does not grow with the file.
 #include "formats/data/records.h"
 
-#include <dlfcn.h>
-#include <fcntl.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <span>
@@ -102,25 +99,6 @@ void check_first_line(const std::filesystem::path& file, std::string_view text) 
   refuse_line(file, 1, problem);
 }
 
-// Loads the library, which stays loaded.
-OpenParquetRows* load_parquet_library(const std::filesystem::path& file) {
-  const auto program = std::filesystem::read_symlink("/proc/self/exe");
-  const auto library = program.parent_path() / "lib/libfsdp-parquet.so";
-  if (!std::filesystem::exists(library)) {
-    refuse_file(file,
-                "is Parquet, and the reader of Parquet is not built; ./fsdp-run FILE builds it if "
-                "FILE or --set names a .parquet file. Or convert the data to JSON lines: "
-                "pandas.read_parquet(...).to_json(..., orient='records', lines=True)");
-  }
-  void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
-  void* open = handle == nullptr ? nullptr : dlsym(handle, kOpenParquetRows);
-  if (open == nullptr) {
-    refuse_file(file,
-                std::string("is Parquet, and the reader of Parquet does not load: ") + dlerror());
-  }
-  return reinterpret_cast<OpenParquetRows*>(open);
-}
-
 struct KnownContents {
   std::string_view begin;
   std::string_view what;
@@ -177,17 +155,6 @@ void refuse_other_encoding(const std::filesystem::path& path, std::string_view b
   refuse_as(path, "text in UTF-16",
             is_little ? "iconv -f UTF-16LE -t UTF-8 FILE > OTHER"
                       : "iconv -f UTF-16BE -t UTF-8 FILE > OTHER");
-}
-
-std::unique_ptr<ParquetRows> open_parquet_rows(const InputFile& file) {
-  OpenParquetRows* const open = load_parquet_library(file.path());
-  const int descriptor = fcntl(file.descriptor(), F_DUPFD_CLOEXEC, 0);
-  if (descriptor < 0) refuse_unreadable(file.path(), {errno, std::generic_category()});
-  try {
-    return std::unique_ptr<ParquetRows>(open(descriptor));
-  } catch (const std::runtime_error& error) {
-    refuse_file(file.path(), std::string("is no Parquet that can be read: ") + error.what());
-  }
 }
 
 RecordFile::RecordFile(const std::filesystem::path& path) : file_(path) { begin(); }

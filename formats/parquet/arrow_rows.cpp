@@ -2,13 +2,13 @@
 #include <arrow/api.h>
 #include <arrow/io/file.h>
 #include <parquet/arrow/reader.h>
-#include <parquet/exception.h>
 
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "base/text/utf8.h"
 #include "formats/data/parquet_rows.h"
+#include "formats/parquet/standard_errors.h"
 
 namespace fsdp {
 namespace {
@@ -27,17 +27,6 @@ template <typename T>
 T value_or_throw(arrow::Result<T> result) {
   check(result.status());
   return std::move(result).ValueUnsafe();
-}
-
-// Runs `call`. Turns Parquet's exceptions, which are unknown outside of this library, into
-// std::runtime_error.
-template <typename Call>
-auto with_standard_errors(Call call) {
-  try {
-    return call();
-  } catch (const parquet::ParquetException& error) {
-    throw std::runtime_error(error.what());
-  }
 }
 
 ordered_json json_of(const arrow::Array& array, int64_t i);

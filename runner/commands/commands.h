@@ -78,7 +78,7 @@ inline constexpr std::array kCommands{
     Command{"why", "Say where a run's time and memory go, and why they differ from another's",
             add_why_command},
     Command{"export",
-            "Write runs as CSV, JSON lines or traces, for TensorBoard, W&B, MLflow or Trackio",
+            "Write runs as CSV, JSON lines, Parquet, traces, or for TensorBoard and other trackers",
             add_export_command},
     Command{"merge", "Bring several results folders into one", add_merge_command},
     Command{"prune", "Remove old runs or checkpoints; asks first", add_prune_command},

@@ -28,8 +28,8 @@ void check_place(const ExportArguments& arguments) {
   };
   if (!std::filesystem::is_directory(to)) refuse(" is not a folder");
   if (std::filesystem::is_empty(to)) return;
-  const bool is_export =
-      std::filesystem::exists(to / "runs.csv") || std::filesystem::exists(to / "runs.jsonl");
+  const auto has_runs = [&](const char* name) { return std::filesystem::exists(to / name); };
+  const bool is_export = has_runs("runs.csv") || has_runs("runs.jsonl") || has_runs("runs.parquet");
   if (!is_export || has_results(to)) {
     refuse(" holds other things than an export; name an empty or a new folder");
   }
@@ -77,13 +77,14 @@ CommandFunction add_export_command(CLI::App& command) {
   const auto arguments = std::make_shared<ExportArguments>();
   command.footer(R"(Examples:
   fsdp-run export --to lab-csv lab
+  fsdp-run export --to tables --format parquet lab     for pandas, DuckDB
   fsdp-run export --to curves --format tensorboard 4xDDP 4xFSDP
   fsdp-run export --to traces --format trace 4xFSDP    for Perfetto)");
   command.add_option("WHAT", arguments->words,
                      "Experiments (name or file) and runs (number, point, hash); default: all");
   add_option(command, "--to DIR", arguments->to, "Folder to write")->required();
   add_named_option(command, "--format FORMAT=csv", arguments->format,
-                   "csv, jsonl, tensorboard, wandb, mlflow, trackio, trace or memory");
+                   "csv, jsonl, parquet, tensorboard, wandb, mlflow, trackio, trace or memory");
   command.add_flag("--force", arguments->force, "Replace an export that is there");
   add_results_option(command, arguments->results);
   return [arguments] { return export_command(*arguments); };

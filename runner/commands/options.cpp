@@ -24,9 +24,10 @@ struct Extension {
   std::string_view format;
 };
 
-constexpr Extension kExtensions[] = {{"", "text"},      {".txt", "text"},    {".html", "html"},
-                                     {".htm", "html"},  {".md", "markdown"}, {".csv", "csv"},
-                                     {".json", "json"}, {".tex", "latex"}};
+constexpr Extension kExtensions[] = {
+    {"", "text"},        {".txt", "text"},       {".html", "html"}, {".htm", "html"},
+    {".md", "markdown"}, {".csv", "csv"},        {".json", "json"}, {".tex", "latex"},
+    {".jsonl", "jsonl"}, {".parquet", "parquet"}};
 
 constexpr size_t kHelpWidth = 80;
 constexpr size_t kMeaningColumn = 26;

@@ -1,5 +1,7 @@
 #include "runner/commands/report.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <iostream>
 #include <iterator>
@@ -349,6 +351,11 @@ ExitCode report_command(ReportArguments arguments) {
     return ExitCode::kOk;
   }
   arguments.format = arguments.output.format();
+  const bool prints_bytes = arguments.format == Format::kParquet && arguments.output.file.empty();
+  if (prints_bytes && isatty(STDOUT_FILENO) == 1) {
+    throw ConfigError("--format", "",
+                      "parquet is not text for a terminal; write a file: --output FILE.parquet");
+  }
   read_head(arguments);
   if (arguments.output.file.empty()) {
     report.colour = stdout_has_colour();
@@ -363,7 +370,8 @@ ExitCode report_command(ReportArguments arguments) {
   const auto [text, code] = !arguments.reference.empty()       ? beside_reference(arguments, store)
                             : !arguments.class_figures.empty() ? of_class(arguments, store)
                                                                : comparison(arguments, store);
-  write_output(arguments.output.file, text);
+  prints_bytes ? SafeStreams::write_program_output(text)
+               : write_output(arguments.output.file, text);
   return code;
 }
 
@@ -398,7 +406,8 @@ void add_row_options(CLI::App& command, std::optional<RowKind>& kind) {
         name, [&kind, value] { kind = value; }, description);
   };
   CLI::Option* per_run =
-      add("--per-run", RowKind::kRun, "A row per run, repeats too (default of csv and json)");
+      add("--per-run", RowKind::kRun,
+          "A row per run, repeats too (default of csv, json, jsonl and parquet)");
   CLI::Option* per_series =
       add("--per-series", RowKind::kSeries, "A row for all repeats of a point (default of others)");
   add("--per-rank", RowKind::kRank, "Memory and time of each rank")
@@ -448,6 +457,7 @@ CommandFunction add_report_command(CLI::App& command) {
   fsdp-run report lab --where "ranks = 4" --where "loss_last < 2"
   fsdp-run report lab --baseline 4xDDP --group batch_size_per_rank
   fsdp-run report lab --output lab.html         or .md, .tex, .csv, .json
+  fsdp-run report lab --output lab.parquet      or .jsonl: for pandas, DuckDB
   fsdp-run report lab --output lab.html --author "Ada, CS 101" --notes notes.txt
   fsdp-run report lab --all                     with the lists of --set
   fsdp-run report "lab [train.steps=20]"        the runs made with this --set

@@ -1,4 +1,4 @@
-// Writes runs as CSV or JSON lines, and the figures that other formats share.
+// Writes runs as CSV, JSON lines or Parquet, and the figures that other formats share.
 #include "runner/export/export.h"
 
 #include <fcntl.h>
@@ -18,34 +18,66 @@
 #include "base/text/json.h"
 #include "base/text/utf8.h"
 #include "contract/record/run_paths.h"
+#include "formats/data/parquet_table.h"
 #include "runner/export/exported_run.h"
 
 namespace fsdp {
 namespace {
+
+// Returns the format of an export's tables.
+ExportFormat table_format(ExportFormat format) {
+  if (!upload_script(format).empty()) return ExportFormat::kJsonl;  // a tracker
+  const bool has_others = format == ExportFormat::kJsonl || format == ExportFormat::kParquet;
+  return has_others ? format : ExportFormat::kCsv;
+}
 
 // A file with a table. Its columns are the fields of the structs `Parts`. CSV begins with a line of
 // names. JSON has one object a line.
 template <Fields... Parts>
 class TableFile {
  public:
-  // Adds .csv or .jsonl to `stem`.
-  TableFile(const std::filesystem::path& stem, bool as_json)
-      : file_(stem.string() + (as_json ? ".jsonl" : ".csv")), as_json_(as_json) {
-    const auto add_name = [](std::string& line, const char* name, auto&) { line += name; };
-    if (!as_json) write_csv(add_name, Parts()...);
+  // Adds .csv, .jsonl or .parquet to `stem`.
+  TableFile(const std::filesystem::path& stem, ExportFormat format)
+      : format_(table_format(format)),
+        file_(fmt::format("{}.{}", stem.string(), name_of(format_))) {
+    if (format_ == ExportFormat::kCsv) {
+      write_csv([](std::string& line, const char* name, auto&) { line += name; }, Parts()...);
+    } else if (format_ == ExportFormat::kParquet) {
+      std::vector<ParquetColumn> columns;
+      const auto add_column = [&]<typename T>(const char* name, const T&, auto&&...) {
+        columns.push_back({name, column_type<T>()});
+      };
+      visit_all(add_column, Parts()...);
+      parquet_ = new_parquet_table(columns, [this](std::string_view more) { file_.write(more); });
+    }
   }
+  TableFile(const TableFile&) = delete;
+  TableFile& operator=(const TableFile&) = delete;
 
   void add(const Parts&... parts) {
+    if (format_ == ExportFormat::kParquet) {
+      const auto add_value = [&](auto, auto& value, auto&&...) {
+        parquet_->add(parquet_value(value));
+      };
+      return visit_all(add_value, parts...);
+    }
     const auto add_value = [](std::string& line, auto, auto& value) { append_csv(line, value); };
-    if (!as_json_) return write_csv(add_value, parts...);
+    if (format_ == ExportFormat::kCsv) return write_csv(add_value, parts...);
     JsonObject row;
     (row.add_fields(parts), ...);
     file_.write(row.text() + '\n');
   }
 
-  void close() { file_.close(); }
+  void close() {
+    if (parquet_) parquet_->close();
+    file_.close();
+  }
 
  private:
+  static void visit_all(const auto& visit, const Parts&... parts) {
+    (Parts::visit_fields(parts, visit), ...);
+  }
+
   // Writes one line. `append` adds the text of each field.
   void write_csv(const auto& append, const Parts&... parts) {
     std::string line;
@@ -53,13 +85,14 @@ class TableFile {
       append(line, name, value);
       line += ',';
     };
-    (Parts::visit_fields(parts, append_field), ...);
+    visit_all(append_field, parts...);
     line.pop_back();
     file_.write(line + "\r\n");
   }
 
+  ExportFormat format_;
   OutputFile file_;
-  bool as_json_;
+  std::unique_ptr<ParquetTable> parquet_;  // null unless Parquet; writes into file_
 };
 
 // A run's settings that are made of several keys, and all of its keys as JSON.
@@ -97,23 +130,27 @@ struct EventKey {
 
 template <typename Body>
 void write_events(const Store& store, int64_t run_id, const std::filesystem::path& stem,
-                  bool as_json) {
-  TableFile<EventKey, Recorded<Body>> file(stem, as_json);
+                  ExportFormat format) {
+  TableFile<EventKey, Recorded<Body>> file(stem, format);
+  constexpr int kAtOnce = 10'000;  // memory does not grow with the number of steps
   for (const AttemptRecord& attempt : store.attempts(run_id)) {
-    for (const Recorded<Body>& event : store.events<Body>(run_id, attempt.attempt)) {
-      file.add({attempt.attempt}, event);
-    }
+    std::vector<Recorded<Body>> events;
+    do {
+      events = store.events<Body>(run_id, attempt.attempt, kAtOnce,
+                                  events.empty() ? nullptr : &events.back());
+      for (const Recorded<Body>& event : events) file.add({attempt.attempt}, event);
+    } while (events.size() == kAtOnce);
   }
   file.close();
 }
 
 // Writes the events of all attempts and ranks.
 void write_tables(const Store& store, const ComparisonRow& run, const std::filesystem::path& folder,
-                  bool as_json) {
-  write_events<StepDone>(store, run.run, folder / "steps", as_json);
-  write_events<EvaluationDone>(store, run.run, folder / "evaluations", as_json);
-  write_events<CheckpointDone>(store, run.run, folder / "checkpoints", as_json);
-  write_events<DeviceSample>(store, run.run, folder / "device_samples", as_json);
+                  ExportFormat format) {
+  write_events<StepDone>(store, run.run, folder / "steps", format);
+  write_events<EvaluationDone>(store, run.run, folder / "evaluations", format);
+  write_events<CheckpointDone>(store, run.run, folder / "checkpoints", format);
+  write_events<DeviceSample>(store, run.run, folder / "device_samples", format);
 }
 
 Origin origin_of(const Store& store, const ComparisonRow& run) {
@@ -122,6 +159,11 @@ Origin origin_of(const Store& store, const ComparisonRow& run) {
   if (!run.attempt) return origin;
   const int attempt = static_cast<int>(*run.attempt);
   origin.provenance = store.provenance(run.run, attempt);
+  const auto if_known = [](int64_t count) {
+    return count == 0 ? std::nullopt : std::optional(count);
+  };
+  origin.cpu_cores = if_known(origin.provenance.cpu_cores);
+  origin.memory_total_bytes = if_known(origin.provenance.memory_total_bytes);
   const std::vector<RunStarted> ranks = store.rank_facts(run.run, attempt);
   if (!ranks.empty()) origin.rank0 = ranks.front();
   return origin;
@@ -147,7 +189,8 @@ bool write_run(const Store& store, const ComparisonRow& run, const Origin& origi
   switch (options.format) {
     case ExportFormat::kCsv:
     case ExportFormat::kJsonl:
-      write_tables(store, run, folder, options.format == ExportFormat::kJsonl);
+    case ExportFormat::kParquet:
+      write_tables(store, run, folder, options.format);
       break;
     case ExportFormat::kTensorboard:
       write_tensorboard(store, run, folder);
@@ -294,9 +337,7 @@ void PublishedFolder::publish() {
 
 void export_runs(const Store& store, std::span<const ComparisonRow> rows,
                  const std::filesystem::path& folder, const ExportOptions& options) {
-  const bool is_of_tracker = !upload_script(options.format).empty();
-  const bool as_json = options.format == ExportFormat::kJsonl || is_of_tracker;
-  TableFile<ComparisonRow, Settings, Origin> runs(folder / "runs", as_json);
+  TableFile<ComparisonRow, Settings, Origin> runs(folder / "runs", options.format);
   bool has_files = !is_of_traces(options.format);
   for (const ComparisonRow& row : rows) {
     const Origin origin = origin_of(store, row);
@@ -309,7 +350,7 @@ void export_runs(const Store& store, std::span<const ComparisonRow> rows,
     throw ConfigError("--format", "",
                       "no run has left a trace: set train.trace_steps: 2, and run again");
   }
-  if (is_of_tracker) write_upload(folder, options.format);
+  if (!upload_script(options.format).empty()) write_upload(folder, options.format);
 }
 
 }  // namespace fsdp

@@ -14,10 +14,20 @@ namespace fsdp {
 // To add a format: add its name, a case in runner/export/export.cpp, and a file like
 // runner/export/tensorboard.cpp. A tracker is a script like runner/export/upload/mlflow.py, and a
 // case in runner/export/trackers.cpp. Test it in tests/export/.
-enum class ExportFormat { kCsv, kJsonl, kTensorboard, kWandb, kMlflow, kTrackio, kTrace, kMemory };
+enum class ExportFormat {
+  kCsv,
+  kJsonl,
+  kParquet,
+  kTensorboard,
+  kWandb,
+  kMlflow,
+  kTrackio,
+  kTrace,
+  kMemory
+};
 constexpr auto enum_names(ExportFormat) {
-  return std::array{"csv"sv,    "jsonl"sv,   "tensorboard"sv, "wandb"sv,
-                    "mlflow"sv, "trackio"sv, "trace"sv,       "memory"sv};
+  return std::array{"csv"sv,    "jsonl"sv,   "parquet"sv, "tensorboard"sv, "wandb"sv,
+                    "mlflow"sv, "trackio"sv, "trace"sv,   "memory"sv};
 }
 
 struct ExportOptions {
@@ -28,11 +38,11 @@ struct ExportOptions {
 
 // Writes the runs of `rows`, lines of the view `comparison`, into an existing empty folder:
 //
-//   runs.csv (jsonl, trackers: runs.jsonl)  a line per run: its row and its Origin
+//   runs.csv, .jsonl (also trackers), .parquet  a row per run: its row and its Origin
 //   upload.py                               trackers (wandb, mlflow, trackio): sends the runs
 //   <experiment>/<point>-<hash8>/           a folder per run that has an attempt
-//     steps, evaluations, checkpoints, device_samples (.csv or .jsonl)
-//                                           csv, jsonl: all attempts and ranks
+//     steps, evaluations, checkpoints, device_samples (.csv, .jsonl or .parquet)
+//                                           csv, jsonl, parquet: all attempts and ranks
 //     events.out.tfevents.*                 tensorboard
 //     facts.json, history.jsonl             trackers
 //     rank<R>.json.gz                       trace: of the newest attempt
@@ -40,8 +50,10 @@ struct ExportOptions {
 //
 // Figures are not rounded. The curves of tensorboard and trackers show the run's newest attempt. If
 // it resumed from a checkpoint, the curves begin with the attempts before it. Throws
-// std::system_error if something cannot be written. The formats trace and memory throw ConfigError
-// if no run has a trace. They throw std::runtime_error if a trace is not as fsdp-train writes it.
+// std::system_error if something cannot be written. parquet throws ConfigError if its library is
+// missing. In parquet, an empty text is absent, and so is a figure that is not finite. The formats
+// trace and memory throw ConfigError if no run has a trace. They throw std::runtime_error if a
+// trace is not as fsdp-train writes it.
 void export_runs(const Store& store, std::span<const ComparisonRow> rows,
                  const std::filesystem::path& folder, const ExportOptions& options);
 

@@ -51,11 +51,13 @@ class OutputFile {
 struct Origin {
   Provenance provenance;
   RunStarted rank0;
+  std::optional<int64_t> cpu_cores{};  // nullopt: unknown, as for the next one
+  std::optional<int64_t> memory_total_bytes{};
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
-    visit("cpu_cores", self.provenance.cpu_cores);
-    visit("memory_total_bytes", self.provenance.memory_total_bytes);
+    visit("cpu_cores", self.cpu_cores);
+    visit("memory_total_bytes", self.memory_total_bytes);
     visit("nccl_version", self.rank0.nccl_version);
     visit("power_limit_watts", self.rank0.power_limit_watts);
     visit("sm_clock_mhz_max", self.rank0.sm_clock_mhz_max);

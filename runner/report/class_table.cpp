@@ -341,8 +341,10 @@ std::string render_class(Format format, const Report& report, const std::vector<
     table.columns.push_back({"figure", "", "The name of the figure that the row shows.", true});
   }
   table.columns.push_back({"source", "source", "The person whose results the row shows.", true});
+  const bool has_text = is_among(mapped(figures, &RunColumn::type), ColumnType::kText);
   for (const std::string& point : all.points) {
     table.columns.push_back(Column{point, in_short_lines(point), "The point " + point + "."});
+    if (has_text) table.columns.back().type = ColumnType::kText;
   }
   table.blocks = blocks_of(all, outliers, are_named);
   table.warnings = warnings_of(comparison);

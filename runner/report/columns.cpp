@@ -312,9 +312,9 @@ std::string too_little_memory(const RunRow& row) {
 
 std::string columns_reference() {
   std::string text =
-      "All columns, in the order of csv and json. The other formats show with --wide those\n"
-      "marked *, and those marked + if a row has a value for them. Figures of a series are\n"
-      "medians over its repeats. A column's heading is accepted, too. Every key that\n"
+      "All columns, in the order of csv, json, jsonl and parquet. The other formats show with\n"
+      "--wide those marked *, and those marked + if a row has a value for them. Figures of a\n"
+      "series are medians over its repeats. A column's heading is accepted, too. Every key that\n"
       "`fsdp-run schema` lists is also a column: --columns +optimizer.learning_rate\n\n";
   add_reference(text, columns());
   text += "\nWith --per-rank:\n\n";

@@ -250,7 +250,7 @@ void put_lines_below(Table& table, const ReportRows& comparison, const ShownColu
 Table table_of(Format format, const ReportRows& comparison) {
   const Report& report = comparison.report;
   const bool is_page = format == Format::kHtml;
-  const bool is_csv = format == Format::kCsv;  // has columns and values only
+  const bool has_rows_only = is_for_programs(format) && format != Format::kJson;
   const bool is_of_ranks = comparison.row_kind == RowKind::kRank;
   const bool has_brief = has_brief_columns(format, comparison);
   const bool fits_terminal =
@@ -258,7 +258,7 @@ Table table_of(Format format, const ReportRows& comparison) {
   RowStyle style{format, chosen_columns(format, comparison, has_brief && !is_page)};
   if (is_page) style.brief_columns = mapped(style.columns, in_brief);
   const DifferingRows differing =
-      is_of_ranks || is_csv ? DifferingRows() : differing_rows(comparison.rows);
+      is_of_ranks || has_rows_only ? DifferingRows() : differing_rows(comparison.rows);
   style.marked = differing.runs;
   ShownColumns shown{
       .are_brief = has_brief && !is_page,
@@ -271,12 +271,12 @@ Table table_of(Format format, const ReportRows& comparison) {
   Table table{.title = report.title};
   if (!comparison.rows.empty()) table.label = comparison.rows.front().run->experiment;
   table.columns = columns_of_table(style, shown, fits_terminal || is_page);
-  const bool has_answers = !is_of_ranks && !is_csv && has_usual_columns(report.view);
+  const bool has_answers = !is_of_ranks && !has_rows_only && has_usual_columns(report.view);
   for (const RowGroup& group : comparison.groups) {
     table.blocks.push_back(block_of(group, style, has_answers));
     shown.is_device_told = shown.is_device_told || !table.blocks.back().introduction.empty();
   }
-  if (is_csv) return table;
+  if (has_rows_only) return table;
   if (shown.is_device_told) {
     const std::string remark = device_remark(distinct(mapped(comparison.rows, &RunRow::series)));
     if (!remark.empty()) table.blocks.front().introduction.push_back(remark);
@@ -301,7 +301,10 @@ RowKind row_kind_of(Format format, const Report& report) {
 
 }  // namespace
 
-bool is_for_programs(Format format) { return format == Format::kCsv || format == Format::kJson; }
+bool is_for_programs(Format format) {
+  return is_among(std::array{Format::kCsv, Format::kJson, Format::kJsonl, Format::kParquet},
+                  format);
+}
 
 Runs ReportRows::runs() const {
   Runs runs;
@@ -357,6 +360,10 @@ std::string render(Format format, const Table& table, const Report& report,
       return table_csv(table);
     case Format::kJson:
       return table_json(table);
+    case Format::kJsonl:
+      return table_jsonl(table);
+    case Format::kParquet:
+      return table_parquet(table);
     case Format::kLatex:
       return table_latex(table);
     case Format::kHtml:

@@ -21,9 +21,10 @@ namespace fsdp {
 
 // To add a format: add its name, a function like table_latex in runner/table/table.cpp, and a case
 // in runner/report/report.cpp. Name it in tests/hostile/kinds/arguments.py.
-enum class Format { kTable, kMarkdown, kCsv, kJson, kLatex, kHtml };
+enum class Format { kTable, kMarkdown, kCsv, kJson, kJsonl, kParquet, kLatex, kHtml };
 constexpr auto enum_names(Format) {
-  return std::array{"table"sv, "markdown"sv, "csv"sv, "json"sv, "latex"sv, "html"sv};
+  return std::array{"table"sv, "markdown"sv, "csv"sv,   "json"sv,
+                    "jsonl"sv, "parquet"sv,  "latex"sv, "html"sv};
 }
 
 // The kind of a row: all repeats of a point, a run, or a rank of a run.
@@ -122,9 +123,10 @@ struct Report {
 std::vector<const ComparisonRow*> shown_runs(Format format, const Report& report);
 
 // The formats table, markdown and latex are for people. Figures are rounded, headings have units,
-// and reasons, warnings and notes are below. The formats csv (RFC 4180) and json are for programs.
-// Every figure is in full, with its unit in the name; empty or null: not measured. The text ends
-// with a line feed (csv: CR LF).
+// and reasons, warnings and notes are below. The formats csv (RFC 4180), json, jsonl and parquet
+// are for programs. Every figure is in full, with its unit in the name; empty or null: not
+// measured. The text ends with a line feed (csv: CR LF). Parquet is bytes. It throws ConfigError if
+// its library is missing.
 std::string render(Format format, const Report& report);
 
 // The persons of a class.

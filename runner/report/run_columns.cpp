@@ -15,14 +15,11 @@ namespace {
 
 // --- members ---
 
-template <typename Member>
-inline constexpr bool is_left_of = !std::is_arithmetic_v<Member>;
-template <typename Member>
-inline constexpr bool is_left_of<std::optional<Member>> = is_left_of<Member>;
-
-RunColumn column_of(const char* name, bool is_left, const Meaning& meaning,
+RunColumn column_of(const char* name, ColumnType type, const Meaning& meaning,
                     std::function<Value(const RunRow&)> value) {
-  RunColumn column{Column{name, meaning.heading, meaning.sentence, is_left}, std::move(value)};
+  if (type == ColumnType::kBool) type = ColumnType::kInteger;  // as in Value
+  RunColumn column{Column{name, meaning.heading, meaning.sentence, type == ColumnType::kText, type},
+                   std::move(value)};
   if (meaning.better == Better::kLess) column.documentation += " Less is better.";
   if (meaning.better == Better::kMore) column.documentation += " More is better.";
   if (meaning.shown == Shown::kWhereKnown) {
@@ -43,7 +40,7 @@ std::vector<RunColumn> member_columns(const Struct* RunRow::*owner) {
                                  [[maybe_unused]] const Member& member, const auto&... meaning) {
         if constexpr (sizeof...(meaning) > 0) {
           const ptrdiff_t place = place_of_member(none, member);
-          columns.push_back(column_of(name, is_left_of<Member>, Meaning{meaning...},
+          columns.push_back(column_of(name, column_type<Member>(), Meaning{meaning...},
                                       [owner, place](const RunRow& row) {
                                         return to_value(member_at<Member>(*(row.*owner), place));
                                       }));
@@ -85,7 +82,8 @@ void add_keys(std::vector<RunColumn>& columns, const RunSpec& whole, const Secti
         return value_of_key(member_at<Member>(row.run->spec, place));
       };
       constexpr bool kIsWord = std::same_as<Member, bool>;  // true, false
-      columns.push_back({Column{key, "", documentation, kIsWord || is_left_of<Member>}, value});
+      constexpr ColumnType kType = kIsWord ? ColumnType::kText : column_type<Member>();
+      columns.push_back({Column{key, "", documentation, kType == ColumnType::kText, kType}, value});
     }
   });
 }
@@ -243,7 +241,7 @@ std::string percent(std::optional<double> value) {
 // Returns a text column. Its value is absent if nothing was predicted.
 RunColumn text_of_predictions(const char* name, const char* documentation,
                               std::string (*text)(const ComparisonRow&)) {
-  return {Column{name, "", documentation}, [text](auto& row) {
+  return {Column{name, "", documentation, false, ColumnType::kText}, [text](auto& row) {
             return row.run->memory_allocated_bytes_predicted ? Value(text(*row.run)) : Value();
           }};
 }
@@ -359,7 +357,8 @@ std::vector<ComputedColumns> computed_columns() {
        {{Column{"precision", "", "Number format of training.", true},
          [](auto& row) { return to_value(precision_text(row.run->spec.precision)); }}}},
       {"repeat",
-       {{Column{"repeats", "repeats", "Runs of the series; for people: how many finished, of all."},
+       {{Column{"repeats", "repeats", "Runs of the series; for people: how many finished, of all.",
+                false, ColumnType::kInteger},
          [](auto& row) { return to_value(std::ssize(row.series->runs)); }, repeats,
          [](auto& row) { return row.series->runs.size() > 1; }}}},
       {"tokens_per_second", speed_columns()},

@@ -188,16 +188,29 @@ std::vector<Row> Store::rows_of(const std::string& view, std::string_view experi
 }
 
 template <typename Body>
-std::vector<Recorded<Body>> Store::events(int64_t run_id, int attempt) const {
+std::vector<Recorded<Body>> Store::events(int64_t run_id, int attempt, int most,
+                                          const Recorded<Body>* after) const {
   const auto [table, number] = event_table<Body>;
-  return sql(select<Recorded<Body>>(table + kOfAttempt + " order by rank, " + number))
-      .template rows<Recorded<Body>>(run_id, attempt);
+  const std::string place = fmt::format("rank, {}", number);
+  int64_t last = 0;
+  if constexpr (std::same_as<Body, StepDone>) {
+    if (after) last = after->body.step;
+  } else {
+    if (after) last = after->sequence;
+  }
+  return sql(select<Recorded<Body>>(table + kOfAttempt + " and (" + place + ") > (?, ?) order by " +
+                                    place + " limit ?"))
+      .template rows<Recorded<Body>>(run_id, attempt, after ? after->rank : -1, last, most);
 }
 
-template std::vector<Recorded<StepDone>> Store::events(int64_t, int) const;
-template std::vector<Recorded<EvaluationDone>> Store::events(int64_t, int) const;
-template std::vector<Recorded<CheckpointDone>> Store::events(int64_t, int) const;
-template std::vector<Recorded<DeviceSample>> Store::events(int64_t, int) const;
+template std::vector<Recorded<StepDone>> Store::events(int64_t, int, int,
+                                                       const Recorded<StepDone>*) const;
+template std::vector<Recorded<EvaluationDone>> Store::events(int64_t, int, int,
+                                                             const Recorded<EvaluationDone>*) const;
+template std::vector<Recorded<CheckpointDone>> Store::events(int64_t, int, int,
+                                                             const Recorded<CheckpointDone>*) const;
+template std::vector<Recorded<DeviceSample>> Store::events(int64_t, int, int,
+                                                           const Recorded<DeviceSample>*) const;
 
 std::optional<MemoryPeak> Store::memory_peak(int64_t run_id, int attempt) const {
   const std::string peaks = event_table<MemoryPeak>.name + kOfAttempt;

@@ -211,9 +211,11 @@ class Store {
   // reports the same.
   std::vector<StepLoss> losses(int64_t run_id, int attempt) const;
   // Returns an attempt's events of the kind StepDone, EvaluationDone, CheckpointDone or
-  // DeviceSample, ordered by rank and then by step or event.
+  // DeviceSample, ordered by rank and then by step or event: at most `most` of those after `after`;
+  // -1, null: all.
   template <typename Body>
-  std::vector<Recorded<Body>> events(int64_t run_id, int attempt) const;
+  std::vector<Recorded<Body>> events(int64_t run_id, int attempt, int most = -1,
+                                     const Recorded<Body>* after = nullptr) const;
   // Returns the attempt's highest peak of allocated memory on any rank. nullopt: none was reported.
   std::optional<MemoryPeak> memory_peak(int64_t run_id, int attempt) const;
   // Returns the newest steps of one rank, at most `count`, the last one last.

@@ -1,4 +1,4 @@
-// Prints a table as Markdown, LaTeX, CSV or JSON. Texts are escaped for each format.
+// Prints a table as Markdown, LaTeX, CSV, JSON or Parquet. Texts are escaped for each format.
 #include "runner/table/table.h"
 
 #include <fmt/ranges.h>
@@ -156,6 +156,21 @@ std::string latex_float(const Table& part, const std::string& title, size_t numb
 // Returns a list with one line per item.
 std::string json_lines(const std::vector<std::string>& items) {
   return fmt::format("[{}{}]", items.empty() ? "" : "\n", fmt::join(items, ",\n"));
+}
+
+// Returns each row as an object.
+std::vector<std::string> json_rows(const Table& table) {
+  std::vector<std::string> rows;
+  for (const Block& block : table.blocks) {
+    for (const Row& row : block.rows) {
+      JsonObject object;
+      for (size_t i = 0; i < row.cells.size(); ++i) {
+        object.add(table.columns[i].name, row.cells[i].value);
+      }
+      rows.push_back(object.text());
+    }
+  }
+  return rows;
 }
 
 }  // namespace
@@ -316,19 +331,12 @@ std::string table_csv(const Table& table) {
 }
 
 std::string table_json(const Table& table) {
-  std::vector<std::string> answers, rows;
+  std::vector<std::string> answers;
   for (const Block& block : table.blocks) {
     for (const auto& [question, text] : block.answers) {
       JsonObject object;
       if (!block.title.empty()) object.add("group", block.title);
       answers.push_back(object.add("question", question).add("text", text).text());
-    }
-    for (const Row& row : block.rows) {
-      JsonObject object;
-      for (size_t i = 0; i < row.cells.size(); ++i) {
-        object.add(table.columns[i].name, row.cells[i].value);
-      }
-      rows.push_back(object.text());
     }
   }
   const auto warnings = mapped(table.warnings, [](const Warning& warning) {
@@ -336,8 +344,35 @@ std::string table_json(const Table& table) {
   });
   return fmt::format(
       "{{\"title\":{},\n\"answers\":{},\n\"rows\":{},\n\"warnings\":{},\n\"notes\":{}}}\n",
-      json_text(table.title), json_lines(answers), json_lines(rows), json_lines(warnings),
-      json_lines(mapped(table.notes, json_text<std::string>)));
+      json_text(table.title), json_lines(answers), json_lines(json_rows(table)),
+      json_lines(warnings), json_lines(mapped(table.notes, json_text<std::string>)));
+}
+
+std::string table_jsonl(const Table& table) {
+  std::string text;
+  for (const std::string& row : json_rows(table)) text += row + '\n';
+  return text;
+}
+
+std::string table_parquet(const Table& table) {
+  std::string bytes;
+  const auto columns = mapped(table.columns, [](const Column& column) {
+    return ParquetColumn{column.name, column.type};
+  });
+  const auto file = new_parquet_table(columns, [&](std::string_view more) { bytes += more; });
+  for (const Block& block : table.blocks) {
+    for (const Row& row : block.rows) {
+      for (size_t i = 0; i < row.cells.size(); ++i) {
+        const Value& value = row.cells[i].value;
+        // A class's table of several figures may have numbers in a column of text.
+        std::string number;
+        if (columns[i].type == ColumnType::kText && number_of(value)) append_csv(number, value);
+        file->add(number.empty() ? parquet_value(value) : parquet_value(number));
+      }
+    }
+  }
+  file->close();
+  return bytes;
 }
 
 }  // namespace fsdp

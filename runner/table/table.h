@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/text/fields.h"
+#include "formats/data/parquet_table.h"
 
 // The table that every command prints, and its formats.
 namespace fsdp {
@@ -44,12 +45,14 @@ std::string text_of(const Value& value, std::string_view name);
 std::string heading_from_name(std::string_view name);
 
 struct Column {
-  std::string name{};  // in csv and json; units last
+  std::string name{};  // in the formats for programs; units last
   // For people, with '\n' for line breaks. Reports show a column without a heading only to
   // programs. A terminal shows such a column if it has text, as in the live view.
   std::string heading{};
   std::string documentation{};
-  bool is_left = false;        // aligned to the left
+  bool is_left = false;  // aligned to the left
+  // In Parquet.
+  ColumnType type = is_left ? ColumnType::kText : ColumnType::kReal;
   bool when_known = false;     // terminal: left out if every cell is "-"
   int drop_order = 0;          // terminal: left out if lines are too long, 1 first; 0: never
   size_t least = 0;            // terminal: the least width if lines are still too long; 0: not cut
@@ -150,8 +153,11 @@ TableLines lay_out(const Table& table, const Terminal& terminal);
 std::string table_text(const Table& table, const Terminal& terminal);
 std::string table_markdown(const Table& table);
 std::string table_latex(const Table& table);
-// The formats for programs show every column and value, in full. csv is RFC 4180.
+// The formats for programs show every column and value, in full. CSV is RFC 4180. JSONL has the
+// rows of JSON, one a line. Parquet is not text; ConfigError is thrown if its library is missing.
 std::string table_csv(const Table& table);
 std::string table_json(const Table& table);
+std::string table_jsonl(const Table& table);
+std::string table_parquet(const Table& table);
 
 }  // namespace fsdp

@@ -54,13 +54,13 @@ class Workplace:
                              "step_time_ms = step_time_ms + rank / 3.0")
             database.execute("update steps set loss = null, non_finite = 1 where run = 1 and step = 5")
 
-    def database(self):
-        database = sqlite3.connect(self.folder / "results" / "results.sqlite")
+    def database(self, results=None):
+        database = sqlite3.connect((results or self.folder / "results") / "results.sqlite")
         database.row_factory = sqlite3.Row
         return database
 
-    def rows(self, sql, *values):
-        with self.database() as database:
+    def rows(self, sql, *values, place=None):
+        with self.database(place) as database:
             return [dict(row) for row in database.execute(sql, values)]
 
     def export(self, name, *arguments, environment=None):

@@ -8,6 +8,8 @@ import sqlite3
 import statistics
 import tempfile
 
+import pyarrow.parquet
+
 from tests.hostile import oracle
 from tests.hostile.case import Case
 
@@ -99,6 +101,8 @@ def check_export(case: Case, folder: pathlib.Path, results: pathlib.Path) -> Non
                     oracle.strict_json(line)
             elif file.suffix == ".json":
                 oracle.strict_json(file.read_bytes())
+            elif file.suffix == ".parquet":
+                pyarrow.parquet.read_table(file).validate(full=True)
         except ValueError as error:
             case.fail(f"exported {file.relative_to(folder)}: {error}")
 

@@ -36,7 +36,8 @@ FLAGS = {"--rerun", "--dry-run", "--per-rank", "--quiet", "--json", "--per-run",
          "--follow", "--per-series", "--all", "--force", "--not-current", "--checkpoints"}
 SENSIBLE = {
     "--format": [
-        "table", "markdown", "csv", "json", "latex", "html", "jsonl", "tensorboard", "wandb", "mlflow", "trackio"
+        "table", "markdown", "csv", "json", "latex", "html", "jsonl", "parquet", "tensorboard", "wandb", "mlflow",
+        "trackio"
     ],
     "--columns": [
         "point,loss_last", "+gpu_hours", "point", "point,point", "help", "", ",", "+", "-"

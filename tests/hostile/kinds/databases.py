@@ -163,7 +163,7 @@ def read(case: Case, results: pathlib.Path, *words: str, may_change: tuple[str, 
 
 
 def report(case: Case, results: pathlib.Path) -> None:
-    form = case.random.choice(["table", "markdown", "csv", "latex", "html", "json"])
+    form = case.random.choice(["table", "markdown", "csv", "latex", "html", "json", "jsonl", "parquet"])
     rows = case.random.choice([[], ["--per-rank"], ["--per-series"], ["trial"], ["--since", "1d"]])
     ended = read(case, results, "report", "--format", form, *rows)
     if ended.ok and form == "html":
@@ -219,7 +219,7 @@ def prune(case: Case, results: pathlib.Path) -> None:
 
 
 def export(case: Case, results: pathlib.Path) -> None:
-    form = case.random.choice(["csv", "jsonl", "tensorboard", "wandb", "mlflow", "trackio"])
+    form = case.random.choice(["csv", "jsonl", "parquet", "tensorboard", "wandb", "mlflow", "trackio"])
     if read(case, results, "export", "--to", "exported", "--format", form, may_change=("exported",)).ok:
         figures.check_export(case, case.work / "exported", results)
 

@@ -20,8 +20,9 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
 constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-constexpr std::array<Format, 6> kFormats{Format::kTable, Format::kMarkdown, Format::kCsv,
-                                         Format::kJson,  Format::kLatex,    Format::kHtml};
+constexpr std::array<Format, 7> kFormats{Format::kTable, Format::kMarkdown, Format::kCsv,
+                                         Format::kJson,  Format::kJsonl,    Format::kLatex,
+                                         Format::kHtml};
 
 TEST_CASE("figures beyond all measure are shown as what they are") {
   CHECK(three_digits(kInfinity) == "inf");
