@@ -12,6 +12,8 @@
 namespace fsdp {
 namespace {
 
+constexpr int64_t kMostKeys = 1000;  // of a table
+
 std::vector<std::string> words_of(const std::string& text) {
   std::istringstream stream(text);
   std::vector<std::string> words;
@@ -21,7 +23,7 @@ std::vector<std::string> words_of(const std::string& text) {
 }
 
 std::string text_of(const YAML::Node& value) {
-  if (value.IsScalar()) return value.Scalar();
+  if (value.IsScalar() && value.Scalar().find("VALUE") != std::string::npos) return value.Scalar();
   YAML::Emitter emitter;
   emitter << YAML::Flow << value;
   return emitter.c_str();
@@ -38,9 +40,8 @@ Settings read_settings(const YAML::Node& map) {
 Conditions read_conditions(const YAML::Node& map) {
   Conditions conditions;
   for (const auto& entry : map) {
-    const YAML::Node& value = entry.second;
     conditions.emplace_back(entry.first.Scalar(),
-                            value.IsNull() ? std::vector<std::string>() : words_of(value.Scalar()));
+                            words_of(entry.second.IsNull() ? "~" : entry.second.Scalar()));
   }
   return conditions;
 }
@@ -97,7 +98,10 @@ void include(OtherTrainer& trainer, const OtherTrainer& other) {
       trainer.defaults.emplace_back(key, value);
     }
   }
-  append(trainer.keys, other.keys);
+  for (const OtherKey& key : other.keys) {
+    trainer.keys.push_back(key);
+    trainer.keys.back().order -= kMostKeys;
+  }
   append(trainer.values, other.values);
   append(trainer.irrelevant, other.irrelevant);
   append(trainer.consequences, other.consequences);
@@ -111,6 +115,7 @@ OtherTrainer read_trainer(const YAML::Node& table, const std::vector<OtherTraine
                        .irrelevant = table["irrelevant"].as<std::vector<std::string>>()};
   for (const auto& entry : table["keys"]) {
     trainer.keys.push_back(read_key(entry.first.Scalar(), entry.second));
+    trainer.keys.back().order = std::ssize(trainer.keys);
   }
   for (const YAML::Node& node : table["consequences"]) {
     trainer.consequences.push_back(read_consequence(node));

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <optional>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,10 +12,11 @@ namespace fsdp {
 
 extern const char* const kOtherTrainers;  // YAML, a document for each table
 
-// Our dotted keys and their values, as written in YAML. VALUE in a value stands for theirs.
+// Our dotted keys and their values in YAML. In a value with VALUE, this stands for theirs, and the
+// rest is plain text.
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
-// Patterns of values by our keys. No pattern: true of a key that is not set.
+// Patterns of values by our keys. The pattern ~ is true of a key that is not set.
 using Conditions = std::vector<std::pair<std::string, std::vector<std::string>>>;
 
 // What some values of a key mean.
@@ -32,6 +33,7 @@ struct OtherKey {
   std::vector<ValueMeaning> meanings{};
   bool names_file = false;  // another file to import
   std::string same{};       // our key, if any value stays as it is
+  int64_t order = 0;        // keys of included tables come first
 };
 
 // Applies when all files have been read.

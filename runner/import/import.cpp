@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "base/text/config_error.h"
+#include "base/text/json.h"
 #include "base/text/utf8.h"
 #include "contract/spec/run_spec_yaml.h"
 #include "runner/import/translation.h"
@@ -29,6 +30,16 @@ std::filesystem::path file_named(const std::filesystem::path& named, std::filesy
   }
 }
 
+// Returns why the file cannot be imported; empty: it can.
+std::string problem_of_file(const std::filesystem::path& file) {
+  try {
+    read_foreign_file(file);
+    return "";
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+}
+
 // Reads the files and those that they name, each after the one that names it.
 std::vector<ForeignFile> read_sources(const ImportSources& sources) {
   std::vector<std::filesystem::path> paths = sources.files;
@@ -40,7 +51,8 @@ std::vector<ForeignFile> read_sources(const ImportSources& sources) {
       const std::filesystem::path named = file_named(word.value, folder);
       word.note = "there is no such file; give it as another FILE";
       if (named.empty() || paths.size() >= kMostFiles) continue;
-      word.note = "";
+      word.note = problem_of_file(named);
+      if (!word.note.empty()) continue;
       word.fate = Fate::kTranslated;
       const bool is_known = std::ranges::any_of(paths, [&](const std::filesystem::path& path) {
         std::error_code unknown;
@@ -163,9 +175,17 @@ std::string line_of(const ImportedKey& key) {
   return fmt::format("{:<56}  # {}\n", setting, visible_line(key.origin));
 }
 
+// Launchers count ranks in all, or on each node.
+int64_t ranks_of(const Translation& translation) {
+  const ImportedKey* ranks = translation.find("strategy.ranks");
+  const bool is_of_node = ranks != nullptr && ranks->value.find("slurm.nodes") != std::string::npos;
+  return translation.integer("strategy.ranks", 1) *
+         (is_of_node ? translation.integer("slurm.nodes", 1) : 1);
+}
+
 std::string experiment_text(const std::string& name, const std::vector<ForeignFile>& files,
-                            const Translation& translation, const std::optional<int64_t>& asked) {
-  std::vector<std::string> sources, base, strategy;
+                            const Translation& translation) {
+  std::vector<std::string> sources, base, strategy, origins;
   for (const ForeignFile& file : files) {
     sources.push_back(fmt::format("{} ({})", file.name, file.trainer->name));
   }
@@ -173,11 +193,12 @@ std::string experiment_text(const std::string& name, const std::vector<ForeignFi
     const std::string below = key.name.substr(key.name.find('.') + 1);
     if (!is_at_or_below(key.name, "strategy")) {
       base.push_back(line_of(key));
-    } else if (key.name != "strategy.ranks") {
-      strategy.push_back(fmt::format("{}: {}", below, key.value));
+      continue;
     }
+    origins.push_back(fmt::format("{} from {}", below, key.origin));
+    if (below != "ranks") strategy.push_back(fmt::format("{}: {}", below, key.value));
   }
-  const int64_t ranks = asked.value_or(translation.integer("strategy.ranks", 1));
+  const int64_t ranks = ranks_of(translation);
   if (translation.find("strategy.kind") == nullptr) {
     strategy.insert(strategy.begin(), ranks > 1 ? "kind: ddp" : "kind: single");
   }
@@ -186,6 +207,9 @@ std::string experiment_text(const std::string& name, const std::vector<ForeignFi
   std::string text = fmt::format("# Made by fsdp-run import of {}.\n",
                                  visible_line(fmt::format("{}", fmt::join(sources, ", "))));
   text += fates_of(files);
+  if (!origins.empty()) {
+    text += comment(visible_line(fmt::format("strategy: {}", fmt::join(origins, ", "))));
+  }
   if (translation.find("model.source") == nullptr)
     text += "# No model is named: give model.source.\n";
   if (translation.find("data.train") == nullptr) {
@@ -193,11 +217,15 @@ std::string experiment_text(const std::string& name, const std::vector<ForeignFi
         "# No data is named: the shipped games of chess stand for it. Give data.kind and "
         "data.train.\n";
   }
-  if (!asked && translation.find("strategy.ranks") == nullptr) {
+  if (translation.find("data.sequence_length") == nullptr) {
+    text += "# No length of rows is named: give data.sequence_length.\n";
+  }
+  if (translation.find("strategy.ranks") == nullptr) {
     text += "# No number of GPUs is named: 1. Give another with --ranks N or --launch LINE.\n";
   }
-  text += fmt::format("\nexperiment: {}\ncompare: throughput\nbase:\n{}points:\n", name,
-                      fmt::join(base, ""));
+  text += "\nexperiment: ";
+  append_json_string(text, name);
+  text += fmt::format("\ncompare: throughput\nbase:\n{}points:\n", fmt::join(base, ""));
   for (const Point& point : points_of(translation, given, ranks)) {
     text += fmt::format("  - name: {}\n    {}\n", point.name, fmt::join(point.keys, "\n    "));
   }
@@ -223,10 +251,14 @@ Imported import_experiment(const ImportSources& sources) {
     const bool is_launch = file.trainer == &other_trainers().front();
     translation.translate(file, is_launch ? files.front().trainer : nullptr);
   }
-  for (const ForeignFile& file : files) translation.add_defaults(*file.trainer);
+  if (sources.ranks) {
+    translation.set({"strategy.ranks", std::to_string(*sources.ranks), "--ranks"});
+  }
+  for (const ForeignFile& file : files) {
+    if (file.trainer != &other_trainers().front()) translation.add_defaults(*file.trainer);
+  }
   for (const ForeignFile& file : files) translation.apply_consequences(*file.trainer);
-  const std::string text =
-      experiment_text(experiment_name(sources), files, translation, sources.ranks);
+  const std::string text = experiment_text(experiment_name(sources), files, translation);
   return {.files = std::move(files), .experiment = text};
 }
 

@@ -16,10 +16,18 @@ namespace {
 
 constexpr std::string_view kValue = "VALUE";
 
-// Returns `text` as YAML reads it again. Python's truth values become YAML's.
-std::string scalar_text(const std::string& text) {
-  if (text == "True" || text == "False") return text == "True" ? "true" : "false";
+// Returns the value as YAML reads it again: a list of a line, or plain text.
+std::string value_text(const std::string& text) {
   YAML::Emitter emitter;
+  emitter.SetSeqFormat(YAML::Flow);
+  if (text.starts_with('[')) {
+    try {
+      emitter << YAML::Load(text);
+      return emitter.c_str();
+    } catch (const YAML::Exception&) {  // no list
+      return value_text(' ' + text);
+    }
+  }
   emitter << text;
   return emitter.c_str();
 }
@@ -28,7 +36,9 @@ std::string scalar_text(const std::string& text) {
 std::string problem_of(const std::string& key, const std::string& value) {
   try {
     const YamlOrigin origin{.name = "", .folder = ""};
-    Overrides().add(parse_yaml(fmt::format("{}: {}", key, value), origin), origin);
+    const YAML::Node map = parse_yaml(fmt::format("{}: {}", key, value), origin);
+    if (map.size() != 1) return "is no single value";
+    Overrides().add(map, origin);
     return "";
   } catch (const ConfigError& error) {
     return error.problem();
@@ -52,12 +62,10 @@ std::string in_our_words(std::string value, const OtherTrainer& trainer) {
 }
 
 std::string setting_text(const std::string& setting, const std::string& value) {
-  const bool is_list = value.starts_with('[') || setting.starts_with('[');
+  const size_t at = setting.find(kValue);
+  if (at == std::string::npos) return setting;
   std::string text = setting;
-  const size_t at = text.find(kValue);
-  if (at == std::string::npos) return is_list ? text : scalar_text(text);
-  text.replace(at, kValue.size(), value);
-  return is_list ? text : scalar_text(text);
+  return value_text(text.replace(at, kValue.size(), value));
 }
 
 }  // namespace
@@ -75,15 +83,25 @@ int64_t Translation::integer(std::string_view name, int64_t missing) const {
   return missing;
 }
 
-void Translation::erase(std::string_view name) {
+// A word of which nothing is left is told, because its meaning is lost.
+void Translation::erase(std::string_view name, const ImportedKey& by) {
+  std::vector<ForeignWord*> words;
+  for (const ImportedKey& key : keys_) {
+    if (key.word && key.word != by.word && is_at_or_below(key.name, name))
+      words.push_back(key.word);
+  }
   std::erase_if(keys_, [&](const ImportedKey& key) { return is_at_or_below(key.name, name); });
+  for (ForeignWord* word : words) {
+    if (std::ranges::count(keys_, word, &ImportedKey::word) > 0) continue;
+    word->note = "replaced by " + (by.word ? by.word->name : by.origin);
+  }
 }
 
 void Translation::set(ImportedKey key) {
-  erase(key.name);
+  erase(key.name, key);
   for (const auto& [one, other] : alternatives()) {
-    if (is_at_or_below(key.name, one)) erase(other);
-    if (is_at_or_below(key.name, other)) erase(one);
+    if (is_at_or_below(key.name, one)) erase(other, key);
+    if (is_at_or_below(key.name, other)) erase(one, key);
   }
   keys_.push_back(std::move(key));
 }
@@ -91,8 +109,7 @@ void Translation::set(ImportedKey key) {
 bool Translation::holds(const Conditions& conditions) const {
   return std::ranges::all_of(conditions, [&](const auto& condition) {
     const ImportedKey* key = find(condition.first);
-    if (condition.second.empty() || key == nullptr) return condition.second.empty() == !key;
-    return matches_any(condition.second, key->value);
+    return matches_any(condition.second, key == nullptr ? "~" : key->value);
   });
 }
 
@@ -135,12 +152,16 @@ void Translation::translate(ForeignFile& file, const OtherTrainer* others) {
       word.fate = Fate::kIrrelevant;
     }
   }
-  std::ranges::stable_sort(found, {}, &std::pair<const OtherKey*, ForeignWord*>::first);
+  std::ranges::stable_sort(found, {}, [](const auto& pair) { return pair.first->order; });
   for (const auto& [key, word] : found) {
     const auto meaning = std::ranges::find_if(key->meanings, [&](const ValueMeaning& each) {
       return matches_any(each.values, word->value) && holds(each.conditions);
     });
-    if (meaning != key->meanings.end()) apply(*meaning, *table_of(*word), *word);
+    if (meaning != key->meanings.end()) {
+      apply(*meaning, *table_of(*word), *word);
+    } else if (!key->names_file) {
+      word->note = "this value has no counterpart here";
+    }
   }
 }
 

@@ -36,7 +36,7 @@ class Translation {
  private:
   bool holds(const Conditions& conditions) const;
   void apply(const ValueMeaning& meaning, const OtherTrainer& trainer, ForeignWord& word);
-  void erase(std::string_view name);
+  void erase(std::string_view name, const ImportedKey& by);
 
   std::vector<ImportedKey> keys_;
 };

@@ -32,14 +32,32 @@ bool has_meaning(const OtherTrainer& trainer, const std::string& name, const std
          });
 }
 
+// Throws unless the values below the node are few. An alias may stand for what it is in.
+void require_few(const std::string& file, const YAML::Node& node, size_t& count, int depth = 0) {
+  constexpr int kMostDepth = 64;
+  if (++count > kMostWords || depth > kMostDepth) {
+    throw ConfigError(file, "", fmt::format("has more than {} keys, or too deep ones", kMostWords));
+  }
+  if (!node.IsMap() && !node.IsSequence()) return;
+  for (const auto& part : node) {
+    require_few(file, node.IsMap() ? part.second : part, count, depth + 1);
+    if (node.IsMap()) require_few(file, part.first, count, depth + 1);
+  }
+}
+
+// A plain word that Python's YAML reads as a truth value becomes `true` or `false`.
+std::string value_of(const YAML::Node& scalar) {
+  const std::string& text = scalar.Scalar();
+  if (scalar.Tag() != "?") return text;
+  if (matches_any({"true", "yes", "on"}, text)) return "true";
+  return matches_any({"false", "no", "off"}, text) ? "false" : text;
+}
+
 class Reader {
  public:
   explicit Reader(ForeignFile& file) : file_(file) {}
 
   void read(const YAML::Node& node, const std::string& name, const YAML::Mark& mark) {
-    if (file_.words.size() >= kMostWords) {
-      throw ConfigError(file_.name, "", fmt::format("has more than {} keys", kMostWords));
-    }
     if (node.IsMap() && node.size() > 0) {
       for (const auto& entry : node) {
         read(entry.second, prefix(name) + flow_text(entry.first), entry.first.Mark());
@@ -69,7 +87,7 @@ class Reader {
     const bool is_empty = node.IsNull() || (!node.IsScalar() && node.size() == 0) ||
                           (node.IsScalar() && node.Scalar().empty());
     file_.words.push_back({.name = name,
-                           .value = node.IsScalar() ? node.Scalar()
+                           .value = node.IsScalar() ? value_of(node)
                                     : is_empty      ? ""
                                                     : flow_text(node),
                            .place = fmt::format("{}:{}", file_.name, mark.line + 1),
@@ -80,6 +98,10 @@ class Reader {
 };
 
 YAML::Node parse(const std::filesystem::path& file, const std::string& name) {
+  std::error_code unknown;
+  if (std::filesystem::exists(file, unknown) && !std::filesystem::is_regular_file(file, unknown)) {
+    throw ConfigError(file.string(), "", "is not a file");
+  }
   std::string text = read_text_file(file);
   // JSON may be indented with tabs, YAML may not. A string of JSON holds no tab.
   if (file.extension() == ".json") std::ranges::replace(text, '\t', ' ');
@@ -125,6 +147,8 @@ ForeignFile read_foreign_file(const std::filesystem::path& file) {
   if (!map.IsMap()) throw ConfigError(read.name, "", "is no map of keys and values");
   read.trainer = trainer_of(map);
   if (read.trainer == nullptr) refuse_unknown(read.name);
+  size_t count = 0;
+  require_few(read.name, map, count);
   Reader(read).read(map, "", YAML::Mark());
   return read;
 }

@@ -60,7 +60,7 @@ def test_every_key_is_translated_or_named_with_its_line(translated):
     base, points, comments = translated(AXOLOTL)
     assert base == {
         "model.source": "NousResearch/Llama-2-7b-hf", "method": "qlora", "lora.rank": 32, "lora.alpha": 16,
-        "lora.targets": ["q_proj", "v_proj"], "data.kind": "instructions",
+        "lora.targets": ["q_proj", "v_proj"], "lora.dropout": 0, "data.kind": "instructions",
         "data.train": "hf://datasets/mhenrichsen/alpaca_2k_test/FILE", "data.sequence_length": 4096, "data.rows": "pack",
         "data.template.with_input": base["data.template.with_input"],
         "data.template.without_input": base["data.template.without_input"],
@@ -92,14 +92,19 @@ def test_alternatives_keep_the_total_batch_where_they_can(translated):
 
 
 @pytest.mark.parametrize("text, expected", [
-    ("bf16: auto", {"precision": "bf16_true"}),
+    ("", {"precision": "bf16_true"}),
+    ("bf16: false", {"precision": "fp32"}),
+    ("max_grad_norm: 0", {"optimizer.gradient_clip_norm": None}),
+    ("warmup_steps: 0", {"schedule.warmup_steps": 0}),
+    ("gradient_checkpointing: on", {"activation_checkpointing.every": 1}),
+    ("adapter: lora", {"precision": "bf16_mixed", "method": "lora"}),
     ("bf16: true\nadapter: lora", {"precision": "bf16_mixed", "method": "lora"}),
     ("bf16: true\nfsdp: [full_shard, auto_wrap]", {"precision": "bf16_mixed"}),
     ("fp16: true", {"precision": "fp16_mixed"}),
     ("max_steps: 50\nnum_epochs: 2", {"train.steps": 50}),
     ("lr_scheduler: constant\nwarmup_steps: 10", {"schedule.kind": "constant", "schedule.warmup_steps": 0}),
     ("cosine_min_lr_ratio: 0.1", {"schedule.min_learning_rate": "0.1 * ${optimizer.learning_rate}"}),
-    ("load_in_4bit: true\nadapter: lora", {"method": "lora"}),
+    ("load_in_4bit: true\nadapter: lora", {"method": "lora", "precision": "bf16_mixed"}),
     ("lora_r: 8", {}),
     ("val_set_size: 0.0", {}),
     ("evals_per_epoch: 1", {}),
@@ -111,7 +116,7 @@ def test_keys_that_depend_on_others(translated, text, expected):
     if "train.steps" in base:
         assert "train.epochs" not in base
     assert {key: value for key, value in changed.items() if not key.startswith(("lora.", "schedule.warmup_from"))} == {
-        key: value for key, value in expected.items() if usual.get(key) != value}
+        key: value for key, value in expected.items() if key not in usual or usual[key] != value}
 
 
 def test_files_that_files_name_are_read(translated, tmp_path):
@@ -131,7 +136,8 @@ def test_the_launch_line_counts_last(translated):
     base, points, comments = translated(
         {"sft.yaml": "model_name_or_path: a/b\nlearning_rate: 1e-5\n", "ddp.yaml": accelerate}, "--launch",
         "accelerate launch --config_file ddp.yaml --num_processes=8 sft.py --learning-rate 3e-5 --unknown-option 3")
-    assert points["as given"]["strategy"] == {"kind": "ddp", "ranks": 8}
+    assert points["as given"]["strategy"] == {"kind": "ddp", "offload": "none", "ranks": 8}
+    assert "ddp.yaml:3: num_processes: 2; replaced by num_processes" in comments
     assert base["optimizer.learning_rate"] == "3e-5"
     assert "--launch: unknown_option: 3" in comments
 
@@ -139,10 +145,60 @@ def test_the_launch_line_counts_last(translated):
 def test_values_that_our_keys_may_not_have_are_named(translated):
     base, _, comments = translated("base_model: a/b\nnum_epochs: 0.5\nlearning_rate: ${rate}\nlora_r: many\n"
                                    "adapter: lora\nseed: [1, 2]\n")
-    assert base["train.epochs"] == 1 and "lora.rank" not in base
+    assert base["train.epochs"] == 1 and base["lora.rank"] == 16  # the defaults
     for part in ("line 2: num_epochs: 0.5; 'train.epochs' cannot be 0.5", "line 3: learning_rate: ${rate}",
                  "line 4: lora_r: many; 'lora.rank' cannot be many", "line 6: seed: [1, 2]"):
         assert part in comments
+
+
+@pytest.mark.parametrize("text, strategy", [
+    ("fsdp: full_shard offload auto_wrap", {"kind": "fsdp", "sharding": "full_shard", "offload": "parameters"}),
+    ("fsdp: offload shard_grad_op", {"kind": "fsdp", "sharding": "shard_grad_op", "offload": "parameters"}),
+    ("fsdp: [shard_grad_op, auto_wrap]", {"kind": "fsdp", "sharding": "shard_grad_op"}),
+    ("fsdp_config: {fsdp_reshard_after_forward: true, fsdp_sharding_strategy: SHARD_GRAD_OP}",
+     {"kind": "fsdp", "sharding": "shard_grad_op"}),
+])
+def test_strategies(translated, text, strategy):
+    _, points, comments = translated(f"base_model: a/b\n{text}\n", "--ranks", "2")
+    assert points["as given"]["strategy"] == {**strategy, "ranks": 2}
+    assert "ranks from --ranks" in comments
+
+
+@pytest.mark.parametrize("line, ranks, nodes", [
+    ("torchrun --nproc_per_node 4 --nnodes 2 t.py", 8, 2), ("deepspeed --num_gpus=4 t.py", 4, None),
+    ("accelerate launch --num_processes 8 --num_machines 2 t.py", 8, 2),
+    ("CUDA_VISIBLE_DEVICES=0,1 python t.py --lora_r 3", 2, None),
+])
+def test_launchers_count_ranks_in_all_or_of_a_node(translated, line, ranks, nodes):
+    base, points, _ = translated("model_name_or_path: a/b\nuse_peft: yes\n", "--launch", line)
+    assert points["as given"]["strategy"]["ranks"] == ranks and base.get("slurm.nodes") == nodes
+    assert base["method"] == "lora" and base["lora.rank"] == (3 if "lora_r" in line else 16)
+
+
+def test_torchtune_shards_on_several_gpus(translated):
+    text = "model: {_component_: torchtune.models.llama2.llama2_7b}\n"
+    assert translated(text)[1]["as given"]["strategy"]["kind"] == "single"
+    assert translated(text, "--ranks", "12")[1]["as given"]["strategy"]["kind"] == "fsdp"
+
+
+def test_lora_of_all_weights_includes_named_ones(translated):
+    base, _, comments = translated("base_model: a/b\nadapter: lora\nlora_target_modules: [q_proj]\n"
+                                   "lora_target_linear: true\n")
+    assert base["lora.targets"] == "all-linear"
+    assert "line 3: lora_target_modules: [q_proj]; replaced by lora_target_linear" in comments
+
+
+@pytest.mark.parametrize("value", ["q_proj]\ndata.train: /etc/passwd #[", "q]\n]: [", "${x}", "a: b", "- a"])
+def test_a_value_adds_no_key(translated, value):
+    base, _, _ = translated({"lora.json": json.dumps({"model_name_or_path": value, "finetuning_type": "lora",
+                                                      "lora_target": value, "seed": value})})
+    assert base["data.train"] == "FILE" and base["train.seed"] == 42 and "evaluation.data" not in base
+
+
+@pytest.mark.parametrize("name", ["null", "-", "x\nbase: {a: 1}", "1.5"])
+def test_a_name_stays_a_name(translated, tmp_path, name):
+    translated("base_model: a/b\n", "--name", name)
+    assert yaml.safe_load((tmp_path / "mine.yaml").read_text())["experiment"] == name
 
 
 @pytest.mark.parametrize("text, problem", [
@@ -155,6 +211,7 @@ def test_values_that_our_keys_may_not_have_are_named(translated):
     ("a: &a [1,1,1,1,1,1,1,1,1]\n" + "".join(
         f"{next_}: &{next_} [*{name},*{name},*{name},*{name},*{name},*{name},*{name},*{name}]\n"
         for name, next_ in zip("abcdefgh", "bcdefghi")) + "base_model: b\n", "has more than 10000 keys"),
+    ("a: &a [*a]\nbase_model: b\n", "or too deep ones"),
     ("base_model: " + "[" * 5000, "is neither YAML nor JSON"),
     ("base_model: b\n? [1, 2]\n: 3\n? {a: b}\n: 4\n", None),
 ])

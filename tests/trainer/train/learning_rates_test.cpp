@@ -8,12 +8,14 @@ namespace fsdp::learning_rates_test {
 ScheduleSpec schedule_of(ScheduleKind kind, int64_t warmup_steps = 0, double min_learning_rate = 0,
                          std::optional<int64_t> decay_steps = std::nullopt,
                          std::optional<int64_t> step_size = std::nullopt, double gamma = 0.1) {
-  return {.kind = kind,
-          .warmup_steps = warmup_steps,
-          .min_learning_rate = min_learning_rate,
-          .decay_steps = decay_steps,
-          .step_size = step_size,
-          .gamma = gamma};
+  ScheduleSpec spec;
+  spec.kind = kind;
+  spec.warmup_steps = warmup_steps;
+  spec.min_learning_rate = min_learning_rate;
+  spec.decay_steps = decay_steps;
+  spec.step_size = step_size;
+  spec.gamma = gamma;
+  return spec;
 }
 
 struct Case {
