@@ -355,7 +355,7 @@ CommandFunction add_check_command(CLI::App& command) {
   const auto arguments = std::make_shared<CheckArguments>();
   command.footer(R"(Examples:
   fsdp-run check experiments/lab.yaml
-  fsdp-run check experiments/lab.yaml --require-fit    in a script, before it submits
+  fsdp-run check experiments/lab.yaml --require-fit      before a script submits
   fsdp-run check experiments/lab.yaml --profile cpu --set train.steps=20
   fsdp-run check experiments/chess.yaml --launcher slurm)");
   add_question_options(command, *arguments);

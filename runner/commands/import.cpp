@@ -32,9 +32,9 @@ ExitCode import_command(const ImportSources& sources) {
 CommandFunction add_import_command(CLI::App& command) {
   const auto sources = std::make_shared<ImportSources>();
   command.footer(R"(Examples:
-  fsdp-run import qlora.yml > mine.yaml                     axolotl
-  fsdp-run import llama3_lora_sft.yaml fsdp_config.yaml     LLaMA-Factory, accelerate
-  fsdp-run import sft.yaml --launch "accelerate launch --num_processes 8 sft.py"
+  fsdp-run import qlora.yml > mine.yaml
+  fsdp-run import llama3_lora_sft.yaml fsdp_config.yaml
+  fsdp-run import sft.yaml --launch "torchrun --nproc_per_node 8 sft.py"
   fsdp-run import qlora.yml | fsdp-run plan - --gpu rtx4090)");
   command
       .add_option("FILE", sources->files,

@@ -87,8 +87,8 @@ int64_t Translation::integer(std::string_view name, int64_t missing) const {
 void Translation::erase(std::string_view name, const ImportedKey& by) {
   std::vector<ForeignWord*> words;
   for (const ImportedKey& key : keys_) {
-    if (key.word && key.word != by.word && is_at_or_below(key.name, name))
-      words.push_back(key.word);
+    const bool is_lost = key.word && key.word != by.word && key.value != by.value;
+    if (is_lost && is_at_or_below(key.name, name)) words.push_back(key.word);
   }
   std::erase_if(keys_, [&](const ImportedKey& key) { return is_at_or_below(key.name, name); });
   for (ForeignWord* word : words) {

@@ -27,7 +27,7 @@ def attempt_figures(ranks, run, earlier=()):
     done_by_all = sorted(set.intersection(*map(set, steps)))
     figures = {"steps": min(map(len, steps))}
     figures |= _times(steps, done_by_all, run)
-    figures |= _memory(steps)
+    figures |= _memory(steps) | _memory_of_nodes(ranks)
     figures |= _durations(ranks)
     figures |= _use_of_cpus(ranks)
     figures |= _account(ranks, steps)
@@ -109,12 +109,25 @@ def _use_of_cpus(ranks):
     own = {}
     for host, use in zip(hosts, uses, strict=True):
         own[host, use["cpus"]] = own.get((host, use["cpus"]), 0) + use["cpu_time_ms"]
-    return {"cpu_time_others_percent": max(
+    return {"cpu_cores_used_max": max(use["cpu_time_ms"] / use["measured_time_ms"] for use in uses),
+            "cpu_time_others_percent": max(
                 max(0, use["cpus_busy_time_ms"] - own[host, use["cpus"]]) /
                 use["cpu_count"] / use["measured_time_ms"] * 100
                 for host, use in zip(hosts, uses, strict=True)),
             "run_queue_wait_percent": max(
                 use["run_queue_wait_time_ms"] / use["measured_time_ms"] * 100 for use in uses)}
+
+
+def _memory_of_nodes(ranks):
+    """Returns the sum of the peaks of a node's ranks, if all finished."""
+    sums = {}
+    for events in ranks:
+        finished = [event for event in of_kind("run_finished", events) if event.get("memory_host_bytes_max")]
+        if not finished:
+            return {}
+        host = of_kind("run_started", events)[0]["host"]
+        sums[host] = sums.get(host, 0) + finished[0]["memory_host_bytes_max"]
+    return {"memory_node_bytes_max": max(sums.values())}
 
 
 def _account(ranks, steps):

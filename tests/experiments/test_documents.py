@@ -21,7 +21,7 @@ NOT_TYPED = {
     r" fetch ": "a hub",
     r"fsdp-run (?!check).*(--launcher slurm|--detach|--follow)|\bcancel|sbatch|cluster.md fsdp-run status": "Slurm",
     r"\b(FILE|RUN|COMMAND|NAME)\b|fsdp-run (attempt|check|diff|fetch|plan)$|--(gpu|max|set)$": "a placeholder",
-    r"fsdp-run import": "a file of another trainer",
+    r"fsdp-run import|mine.yaml": "a file of another trainer",
     r"\||<\(| > |watch |--to curves": "another program",
     r"smollm2|make_model": "a model to be made first",
     r"--self-test|calibrate|prepare": "minutes; tests of their own",

@@ -153,6 +153,8 @@ create table summaries (
   cpu_utilization_percent_mean real,
   cpu_time_others_percent real,
   run_queue_wait_percent real,
+  cpu_cores_used_max real,
+  memory_node_bytes_max integer,
   energy_joules real,
   steps integer,
   loss_first real,
@@ -393,7 +395,7 @@ select r.experiment, e.source, r.id as run, substr(r.hash, 1, 8) as hash8, r.pos
   a.step_time_ms_predicted,
   (select coalesce(sum(skipped_lines), 0) from ranks where run = a.run and attempt = a.attempt)
     as skipped_lines,
-  s.memory_allocated_bytes_max, s.memory_allocated_bytes_min, s.memory_reserved_bytes_max, s.memory_reserved_bytes_min, s.memory_allocated_bytes_forward_max, s.memory_allocated_bytes_forward_min, s.memory_reserved_bytes_forward_max, s.step_time_ms_median, s.step_time_ms_p25, s.step_time_ms_p75, s.communication_time_ms_median, s.steps_per_second, s.micro_batches_per_second, s.tokens_per_second, s.tokens_per_second_per_rank, s.unpadded_tokens_per_second, s.trained_tokens_per_second, s.total_time_ms, s.start_up_time_ms, s.gpu_utilization_percent_mean, s.cpu_utilization_percent_mean, s.cpu_time_others_percent, s.run_queue_wait_percent, s.energy_joules, s.steps, s.loss_first, s.loss_last, s.skipped_steps, s.non_finite_steps, s.validation_loss_first, s.validation_loss_last, s.validation_loss_best, s.token_accuracy_last, s.checkpoint_write_time_ms_median, s.model_tflops_per_second_per_rank, s.mfu_percent, s.hfu_percent, s.products_forward_ms, s.products_backward_ms, s.attention_forward_ms, s.attention_backward_ms, s.kernels_forward_ms, s.kernels_backward_ms, s.exposed_all_gather_forward_ms, s.exposed_all_gather_backward_ms, s.exposed_reduce_scatter_ms, s.exposed_all_reduce_ms, s.slower_ranks_ms, s.copies_ms, s.conversion_ms, s.optimizer_ms, s.clipping_ms, s.data_ms, s.other_work_ms, s.exposed_all_gather_ms, s.hidden_communication_ms, s.account_rank, s.slowest_rank_extra_ms
+  s.memory_allocated_bytes_max, s.memory_allocated_bytes_min, s.memory_reserved_bytes_max, s.memory_reserved_bytes_min, s.memory_allocated_bytes_forward_max, s.memory_allocated_bytes_forward_min, s.memory_reserved_bytes_forward_max, s.step_time_ms_median, s.step_time_ms_p25, s.step_time_ms_p75, s.communication_time_ms_median, s.steps_per_second, s.micro_batches_per_second, s.tokens_per_second, s.tokens_per_second_per_rank, s.unpadded_tokens_per_second, s.trained_tokens_per_second, s.total_time_ms, s.start_up_time_ms, s.gpu_utilization_percent_mean, s.cpu_utilization_percent_mean, s.cpu_time_others_percent, s.run_queue_wait_percent, s.cpu_cores_used_max, s.memory_node_bytes_max, s.energy_joules, s.steps, s.loss_first, s.loss_last, s.skipped_steps, s.non_finite_steps, s.validation_loss_first, s.validation_loss_last, s.validation_loss_best, s.token_accuracy_last, s.checkpoint_write_time_ms_median, s.model_tflops_per_second_per_rank, s.mfu_percent, s.hfu_percent, s.products_forward_ms, s.products_backward_ms, s.attention_forward_ms, s.attention_backward_ms, s.kernels_forward_ms, s.kernels_backward_ms, s.exposed_all_gather_forward_ms, s.exposed_all_gather_backward_ms, s.exposed_reduce_scatter_ms, s.exposed_all_reduce_ms, s.slower_ranks_ms, s.copies_ms, s.conversion_ms, s.optimizer_ms, s.clipping_ms, s.data_ms, s.other_work_ms, s.exposed_all_gather_ms, s.hidden_communication_ms, s.account_rank, s.slowest_rank_extra_ms
 from runs r
 join experiments e on e.name = r.experiment
 left join attempts a on a.run = r.id
