@@ -49,7 +49,10 @@ Roundoff wider(const Roundoff& one, const Roundoff& other) {
 // An adapter's gradient is as far apart as its other factor is, and B begins with zeros.
 bool is_of_adapter(const Pair& pair) { return pair.one->name.find(".lora_") != std::string::npos; }
 
-bool has_codes(const Computed& state) { return state.state.ends_with("_codes"); }
+// The scale of a block is the largest of its elements, which come from codes.
+bool has_codes(const Computed& state) {
+  return state.state.ends_with("_codes") || state.state.ends_with("_absmax");
+}
 
 // True for n and 1 / n, as ranks and micro-batches are counted.
 bool is_simple(double ratio) {

@@ -1,0 +1,18 @@
+"""Pairs of right runs that `diverge` once called different."""
+
+import argparse
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmark"))
+
+from fingerprint_noise import answer  # noqa: E402
+
+
+@pytest.mark.parametrize("precision, number, seed", [
+    ("fp32", 4, 77),  # a block's scale was the largest of elements that come from codes
+])
+def test_right_pairs_are_not_called_different(runner, trainer, precision, number, seed):
+    assert answer(argparse.Namespace(runner=runner, trainer=trainer, seed=seed, steps=8), precision, number) == ""
