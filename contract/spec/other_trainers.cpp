@@ -3,7 +3,6 @@
 #include "contract/spec/other_trainers.h"
 
 #include <fnmatch.h>
-#include <yaml-cpp/yaml.h>
 
 #include <algorithm>
 #include <sstream>
@@ -23,10 +22,8 @@ std::vector<std::string> words_of(const std::string& text) {
 }
 
 std::string text_of(const YAML::Node& value) {
-  if (value.IsScalar() && value.Scalar().find("VALUE") != std::string::npos) return value.Scalar();
-  YAML::Emitter emitter;
-  emitter << YAML::Flow << value;
-  return emitter.c_str();
+  const bool has_theirs = value.IsScalar() && value.Scalar().find("VALUE") != std::string::npos;
+  return has_theirs ? value.Scalar() : flow_text(value);
 }
 
 Settings read_settings(const YAML::Node& map) {
@@ -138,6 +135,14 @@ std::vector<OtherTrainer> read_tables() {
 }
 
 }  // namespace
+
+std::string flow_text(const YAML::Node& value) {
+  YAML::Emitter emitter;
+  emitter.SetSeqFormat(YAML::Flow);
+  emitter.SetMapFormat(YAML::Flow);
+  emitter << value;
+  return emitter.c_str();
+}
 
 bool matches_any(const std::vector<std::string>& patterns, const std::string& text) {
   return std::ranges::any_of(patterns, [&](const std::string& pattern) {

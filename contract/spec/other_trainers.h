@@ -1,5 +1,7 @@
 #pragma once
 
+#include <yaml-cpp/yaml.h>
+
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -57,6 +59,9 @@ struct OtherTrainer {
   const OtherKey* find(const std::string& name) const;
   bool is_irrelevant(const std::string& name) const;
 };
+
+// The value as YAML on one line.
+std::string flow_text(const YAML::Node& value);
 
 // True if the text matches one of the patterns of fnmatch(3), without regard to case.
 bool matches_any(const std::vector<std::string>& patterns, const std::string& text);

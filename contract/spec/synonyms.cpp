@@ -10,7 +10,7 @@
 namespace fsdp {
 namespace {
 
-// Those that other_trainers() do not have as keys of the same value.
+// The synonyms that are not among the keys of other_trainers().
 std::vector<Synonyms> own_synonyms() {
   return {
       // keys of an experiment file

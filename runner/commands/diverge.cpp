@@ -113,7 +113,7 @@ RunSpec with_fingerprints(const ComparedRun& side, const Store& store, const Ste
   const ScheduleKind kind = spec.schedule.kind;
   const bool has_end = kind == ScheduleKind::kLinear || kind == ScheduleKind::kCosine;
   const int64_t planned = ranks.empty() ? steps.last : ranks.front().steps_planned;
-  // The learning rates are then those of the whole run.
+  // Keeps the learning rates of the whole run.
   if (has_end && !spec.schedule.decay_steps) spec.schedule.decay_steps = planned;
   spec.train.epochs.reset();
   spec.train.sequences.reset();

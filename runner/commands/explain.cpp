@@ -237,13 +237,10 @@ std::string reproduction(const Store& store, const RunRecord& run, int rank,
   return visible_line(command) + " --attempt " + std::to_string(first_free_attempt(paths));
 }
 
-// Returns what the run used of what its job asked for. Empty: nothing is known.
+// Tells how much of the job's requests the run used. Empty: nothing is known.
 std::string explain_use(const Store& store, const RunRecord& run) {
-  for (const ComparisonRow& row : store.comparison(run.experiment, Listed::kEver)) {
-    const std::string use = row.run == run.id ? use_of_requests(row) : "";
-    if (!use.empty()) return visible_line(use) + '\n';
-  }
-  return "";
+  const std::string use = use_of_requests(row_of(store, run));
+  return use.empty() ? "" : visible_line(use) + '\n';
 }
 
 // Returns what the cluster's accounting measured of the run's newest job. Empty: nothing is known.

@@ -173,6 +173,15 @@ std::set<int64_t> find_runs(const Store& store, const std::vector<std::string>& 
   return chosen;
 }
 
+ComparisonRow row_of(const Store& store, const RunRecord& run) {
+  std::vector<ComparisonRow> rows = store.comparison(run.experiment, Listed::kEver);
+  const auto found = std::ranges::find(rows, run.id, &ComparisonRow::run);
+  if (found == rows.end()) {
+    throw std::runtime_error(fmt::format("run {} has been removed meanwhile", run.id));
+  }
+  return std::move(*found);
+}
+
 std::string run_label(const RunRecord& run) {
   return fmt::format("{} ({})", run.id,
                      visible_line(fmt::format("{}/{}, {}", run.experiment, run.point,

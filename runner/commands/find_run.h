@@ -37,6 +37,9 @@ enum class Purpose { kChange, kRead };
 std::set<int64_t> find_runs(const Store& store, const std::vector<std::string>& words,
                             Purpose purpose = Purpose::kChange);
 
+// Returns the run's row. Throws std::runtime_error if the run is gone.
+ComparisonRow row_of(const Store& store, const RunRecord& run);
+
 // Returns "12 (lab/4xFSDP, 0123abcd)" for messages: the number, and two other ways to name the run.
 std::string run_label(const RunRecord& run);
 

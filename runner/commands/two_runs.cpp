@@ -1,25 +1,15 @@
 // Compares the losses of two runs, whatever lists they are in.
 #include "runner/commands/two_runs.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <stdexcept>
-#include <utility>
-
 #include "runner/answers/facts.h"
+#include "runner/commands/find_run.h"
 
 namespace fsdp {
 namespace {
 
 // Returns the run's row, named by its number, with its losses.
-ComparisonRow row_of(const Store& store, const RunRecord& run) {
-  std::vector<ComparisonRow> rows = store.comparison(run.experiment, Listed::kEver);
-  const auto found = std::ranges::find(rows, run.id, &ComparisonRow::run);
-  if (found == rows.end()) {
-    throw std::runtime_error(fmt::format("run {} has been removed meanwhile", run.id));
-  }
-  ComparisonRow row = std::move(*found);
+ComparisonRow row_with_losses(const Store& store, const RunRecord& run) {
+  ComparisonRow row = row_of(store, run);
   row.series = row.point = std::to_string(run.id);
   row.losses = store.losses(run.id, run.attempt);
   return row;
@@ -28,7 +18,7 @@ ComparisonRow row_of(const Store& store, const RunRecord& run) {
 }  // namespace
 
 LossesOfTwo::LossesOfTwo(const Store& store, const RunRecord& one, const RunRecord& other)
-    : runs_{row_of(store, one), row_of(store, other)} {
+    : runs_{row_with_losses(store, one), row_with_losses(store, other)} {
   if (!is_finished(&runs_[0]) || !is_finished(&runs_[1])) return;
   series_ = series_of(runs_);
   rows_ = {&series_.front(), &series_.back()};

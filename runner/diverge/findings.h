@@ -8,7 +8,7 @@
 // Descriptions of differences, with the causes that a pair of tensors or rows alone tells. Pure.
 namespace fsdp {
 
-// Describes how a pair differs. `size` is the size of the difference, and `unit` that of rounding.
+// Describes how a pair differs: by `size`, where rounding differs by `unit`.
 // A run that alone is not finite is the cause.
 FirstDifference described(const StepOfRun& one_run, const StepOfRun& other_run, const Pair& pair,
                           Cause cause, double size, double unit);

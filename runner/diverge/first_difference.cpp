@@ -15,7 +15,7 @@
 namespace fsdp {
 namespace {
 
-// A limit in fp32, and one in 16 bits, where rounding leaves less room below the signal. kGrowth
+// A limit in fp32, and one in 16 bits. There, rounding leaves less room below the signal. kGrowth
 // says how many times a difference may be as large as that of its inputs. The others are the units
 // of rounding that a quantity may have by itself. tests/benchmark/fingerprint_noise.py measures
 // them.

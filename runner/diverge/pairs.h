@@ -39,9 +39,9 @@ Pairs pairs_between(const StepFingerprints& one_step, Quantity one,
 // Returns the updates of the tensors that the step has written.
 std::vector<Computed> updates_of(const StepFingerprints& step);
 
-// The norms that tensors are compared with. A norm is the tensor's own, but at least a share of
-// what the other tensors of its module are like. Some gradients, such as that of a key's bias,
-// cancel out to nothing but rounding. An adapter's B begins with updates alone.
+// The norms that tensors are compared with. A norm is the tensor's own, but not below a share of
+// the norms in its module. Some gradients cancel out, and only rounding is left: that of a key's
+// bias, for instance. An adapter's B begins with updates alone.
 class ModuleScales {
  public:
   ModuleScales(const Pairs& all, double least_share);

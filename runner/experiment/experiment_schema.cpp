@@ -127,7 +127,7 @@ std::string key_of_short_form(const std::string& section) {
   return key == run_spec_keys().end() ? "" : key->name;
 }
 
-// Returns the keys and sections below `prefix`. `schemas` has those of a run by their dotted names.
+// Returns the keys and sections below `prefix`. `schemas` has a run's, by their dotted names.
 std::vector<std::string> names_below(const std::string& prefix, const Json& schemas) {
   std::vector<std::string> names;
   for (const auto& [name, schema] : schemas.items()) {

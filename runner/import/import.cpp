@@ -20,8 +20,8 @@ namespace {
 constexpr size_t kWidth = 100;
 constexpr size_t kMostFiles = 16;
 
-// Returns the file that `named` means in a file of `folder`: there, or in a folder above, as paths
-// in configurations are often relative to the top of a repository. Empty: there is none.
+// Returns the file of this name in `folder`, or in the next folder above that has it. Paths in
+// configurations are often relative to the top of a repository. Empty: there is none.
 std::filesystem::path file_named(const std::filesystem::path& named, std::filesystem::path folder) {
   std::error_code unknown;
   for (folder = std::filesystem::absolute(folder);; folder = folder.parent_path()) {
@@ -30,47 +30,69 @@ std::filesystem::path file_named(const std::filesystem::path& named, std::filesy
   }
 }
 
-// Returns why the file cannot be imported; empty: it can.
-std::string problem_of_file(const std::filesystem::path& file) {
-  try {
-    read_foreign_file(file);
-    return "";
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-}
+// Reads files and those that they name, each after the one that names it.
+class SourceReader {
+ public:
+  // A file that is among the `given` is not read when another one names it.
+  explicit SourceReader(const std::vector<std::filesystem::path>& given) : known_(given) {}
 
-// Reads the files and those that they name, each after the one that names it.
-std::vector<ForeignFile> read_sources(const ImportSources& sources) {
-  std::vector<std::filesystem::path> paths = sources.files;
-  std::vector<ForeignFile> files;
-  const auto follow = [&](ForeignFile& file, const std::filesystem::path& folder, size_t next) {
-    for (ForeignWord& word : file.words) {
-      const OtherKey* key = file.trainer->find(word.name);
+  // Throws ConfigError.
+  void read(const std::filesystem::path& path) {
+    files_.push_back(read_foreign_file(path));
+    read_named(std::ssize(files_) - 1, std::filesystem::absolute(path).parent_path());
+  }
+
+  void read_launch(const std::string& line) {
+    const ptrdiff_t index = std::ssize(files_);
+    files_.push_back(read_launch_line(line));
+    read_named(index, std::filesystem::current_path());
+    std::rotate(files_.begin() + index, files_.begin() + index + 1, files_.end());  // to the end
+  }
+
+  std::vector<ForeignFile> take() { return std::move(files_); }
+
+ private:
+  void read_named(ptrdiff_t index, const std::filesystem::path& folder) {
+    for (size_t i = 0; i < files_[index].words.size(); ++i) {
+      const ForeignWord& word = files_[index].words[i];
+      const OtherKey* key = files_[index].trainer->find(word.name);
       if (key == nullptr || !key->names_file || word.fate == Fate::kEmpty) continue;
-      const std::filesystem::path named = file_named(word.value, folder);
-      word.note = "there is no such file; give it as another FILE";
-      if (named.empty() || paths.size() >= kMostFiles) continue;
-      word.note = problem_of_file(named);
-      if (!word.note.empty()) continue;
-      word.fate = Fate::kTranslated;
-      const bool is_known = std::ranges::any_of(paths, [&](const std::filesystem::path& path) {
-        std::error_code unknown;
-        return std::filesystem::equivalent(path, named, unknown);
-      });
-      if (!is_known) paths.insert(paths.begin() + static_cast<ptrdiff_t>(next), named);
+      const std::string problem = problem_of_named(file_named(word.value, folder));
+      ForeignWord& read = files_[index].words[i];  // files_ has grown
+      read.note = problem;
+      if (problem.empty()) read.fate = Fate::kTranslated;
     }
-  };
-  std::optional<ForeignFile> launch;
-  if (!sources.launch.empty()) {
-    launch = read_launch_line(sources.launch);
-    follow(*launch, ".", paths.size());
   }
-  for (size_t i = 0; i < paths.size(); ++i) {
-    files.push_back(read_foreign_file(paths[i]));
-    follow(files.back(), std::filesystem::absolute(paths[i]).parent_path(), i + 1);
+
+  // Reads the file, unless it is known. Returns why it cannot be read; empty: it is.
+  std::string problem_of_named(const std::filesystem::path& named) {
+    const auto is_same = [&](const std::filesystem::path& path) {
+      std::error_code unknown;
+      return std::filesystem::equivalent(path, named, unknown);
+    };
+    if (named.empty() || known_.size() >= kMostFiles) {
+      return "there is no such file; give it as another FILE";
+    }
+    if (std::ranges::any_of(known_, is_same)) return "";
+    try {
+      known_.push_back(named);
+      read(named);
+      return "";
+    } catch (const ConfigError& error) {
+      known_.pop_back();
+      return error.what();
+    }
   }
-  if (launch) files.push_back(std::move(*launch));
+
+  std::vector<std::filesystem::path> known_;
+  std::vector<ForeignFile> files_;
+};
+
+std::vector<ForeignFile> read_sources(const ImportSources& sources) {
+  SourceReader reader(sources.files);
+  for (const std::filesystem::path& file : sources.files) reader.read(file);
+  if (!sources.launch.empty()) reader.read_launch(sources.launch);
+  std::vector<ForeignFile> files = reader.take();
   if (files.size() == 1) {
     for (ForeignWord& word : files.front().words) {
       word.place.replace(0, files.front().name.size() + 1, "line ");
@@ -248,14 +270,13 @@ Imported import_experiment(const ImportSources& sources) {
   std::vector<ForeignFile> files = read_sources(sources);
   Translation translation;
   for (ForeignFile& file : files) {
-    const bool is_launch = file.trainer == &other_trainers().front();
-    translation.translate(file, is_launch ? files.front().trainer : nullptr);
+    translation.translate(file, file.is_launch_line() ? *files.front().trainer : *file.trainer);
   }
   if (sources.ranks) {
     translation.set({"strategy.ranks", std::to_string(*sources.ranks), "--ranks"});
   }
   for (const ForeignFile& file : files) {
-    if (file.trainer != &other_trainers().front()) translation.add_defaults(*file.trainer);
+    if (!file.is_launch_line()) translation.add_defaults(*file.trainer);
   }
   for (const ForeignFile& file : files) translation.apply_consequences(*file.trainer);
   const std::string text = experiment_text(experiment_name(sources), files, translation);

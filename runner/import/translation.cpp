@@ -16,20 +16,14 @@ namespace {
 
 constexpr std::string_view kValue = "VALUE";
 
-// Returns the value as YAML reads it again: a list of a line, or plain text.
+// Returns the value as YAML reads it again: a list on one line, or plain text.
 std::string value_text(const std::string& text) {
-  YAML::Emitter emitter;
-  emitter.SetSeqFormat(YAML::Flow);
-  if (text.starts_with('[')) {
-    try {
-      emitter << YAML::Load(text);
-      return emitter.c_str();
-    } catch (const YAML::Exception&) {  // no list
-      return value_text(' ' + text);
-    }
+  if (!text.starts_with('[')) return flow_text(YAML::Node(text));
+  try {
+    return flow_text(YAML::Load(text));
+  } catch (const YAML::Exception&) {  // no list
+    return value_text(' ' + text);
   }
-  emitter << text;
-  return emitter.c_str();
 }
 
 // Returns why our key may not hold this value; empty: it may.
@@ -83,7 +77,7 @@ int64_t Translation::integer(std::string_view name, int64_t missing) const {
   return missing;
 }
 
-// A word of which nothing is left is told, because its meaning is lost.
+// The words that have no key left get a note, because what they mean is lost.
 void Translation::erase(std::string_view name, const ImportedKey& by) {
   std::vector<ForeignWord*> words;
   for (const ImportedKey& key : keys_) {
@@ -137,28 +131,30 @@ void Translation::apply(const ValueMeaning& meaning, const OtherTrainer& trainer
   for (ImportedKey& key : keys) set(std::move(key));
 }
 
-void Translation::translate(ForeignFile& file, const OtherTrainer* others) {
-  const auto table_of = [&](const ForeignWord& word) {
-    const bool is_own = file.trainer->find(word.name) || file.trainer->is_irrelevant(word.name);
-    return others == nullptr || is_own ? file.trainer : others;
+void Translation::translate(ForeignFile& file, const OtherTrainer& others) {
+  struct Found {
+    const OtherKey* key;
+    const OtherTrainer* table;
+    ForeignWord* word;
   };
-  std::vector<std::pair<const OtherKey*, ForeignWord*>> found;
+  std::vector<Found> found;
   for (ForeignWord& word : file.words) {
     if (word.fate != Fate::kUntranslated) continue;
-    const OtherTrainer& table = *table_of(word);
+    const bool is_own = file.trainer->find(word.name) || file.trainer->is_irrelevant(word.name);
+    const OtherTrainer& table = is_own ? *file.trainer : others;
     if (const OtherKey* key = table.find(word.name)) {
-      found.emplace_back(key, &word);
+      found.push_back({key, &table, &word});
     } else if (table.is_irrelevant(word.name)) {
       word.fate = Fate::kIrrelevant;
     }
   }
-  std::ranges::stable_sort(found, {}, [](const auto& pair) { return pair.first->order; });
-  for (const auto& [key, word] : found) {
+  std::ranges::stable_sort(found, {}, [](const Found& each) { return each.key->order; });
+  for (const auto& [key, table, word] : found) {
     const auto meaning = std::ranges::find_if(key->meanings, [&](const ValueMeaning& each) {
       return matches_any(each.values, word->value) && holds(each.conditions);
     });
     if (meaning != key->meanings.end()) {
-      apply(*meaning, *table_of(*word), *word);
+      apply(*meaning, *table, *word);
     } else if (!key->names_file) {
       word->note = "this value has no counterpart here";
     }

@@ -18,9 +18,9 @@ struct ImportedKey {
 // Our keys that the words of all files mean together.
 class Translation {
  public:
-  // Sets what the words mean. `others` is a table for words that the file's trainer does not have.
-  // Words of which one names a file stay untranslated.
-  void translate(ForeignFile& file, const OtherTrainer* others);
+  // Sets what the words mean. `others` is the table of words that the file's trainer does not have.
+  // Names of files are left out, because reading them is another's work.
+  void translate(ForeignFile& file, const OtherTrainer& others);
   // Sets the trainer's defaults, where neither the key nor an alternative to it is set.
   void add_defaults(const OtherTrainer& trainer);
   void apply_consequences(const OtherTrainer& trainer);

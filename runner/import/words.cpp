@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <yaml-cpp/yaml.h>
 
 #include <algorithm>
 #include <sstream>
@@ -17,14 +16,6 @@ namespace {
 
 constexpr size_t kMostWords = 10'000;  // an alias may stand for a map many times
 
-std::string flow_text(const YAML::Node& node) {
-  YAML::Emitter emitter;
-  emitter.SetSeqFormat(YAML::Flow);
-  emitter.SetMapFormat(YAML::Flow);
-  emitter << node;
-  return emitter.c_str();
-}
-
 bool has_meaning(const OtherTrainer& trainer, const std::string& name, const std::string& value) {
   const OtherKey* key = trainer.find(name);
   return key != nullptr && std::ranges::any_of(key->meanings, [&](const ValueMeaning& meaning) {
@@ -32,7 +23,7 @@ bool has_meaning(const OtherTrainer& trainer, const std::string& name, const std
          });
 }
 
-// Throws unless the values below the node are few. An alias may stand for what it is in.
+// Throws unless the values below the node are few. Through an alias, a list may be in itself.
 void require_few(const std::string& file, const YAML::Node& node, size_t& count, int depth = 0) {
   constexpr int kMostDepth = 64;
   if (++count > kMostWords || depth > kMostDepth) {

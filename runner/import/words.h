@@ -9,7 +9,7 @@
 // Reads configurations of other trainers as keys and values.
 namespace fsdp {
 
-// What came of a key.
+// The outcome of a key.
 enum class Fate { kUntranslated, kTranslated, kSoAlready, kIrrelevant, kEmpty };
 
 // A key of another trainer's file, or of its launch line.
@@ -25,14 +25,16 @@ struct ForeignFile {
   std::string name;
   const OtherTrainer* trainer;
   std::vector<ForeignWord> words{};  // in their order
+
+  // True of the launch line. Its table is the first one.
+  bool is_launch_line() const { return trainer == &other_trainers().front(); }
 };
 
-// Throws ConfigError if the file cannot be read, is no map of YAML or JSON, or has none of the
-// keys that mark a trainer's files.
+// Throws ConfigError if the file cannot be read or is no map of YAML or JSON. A file is refused,
+// too, if it has none of the keys that mark a trainer's files.
 ForeignFile read_foreign_file(const std::filesystem::path& file);
 
-// Reads the words --key value, --key=value, key=value and NAME=value. A key that the launchers do
-// not have is one of `trainer`, which may be null.
+// Reads the words --key value, --key=value, key=value and NAME=value.
 ForeignFile read_launch_line(const std::string& line);
 
 }  // namespace fsdp

@@ -179,9 +179,9 @@ struct ReferenceReport {
 // Compares the reference with medians over repeats. The report's runs must be of one experiment.
 ReferenceReport render_reference(Format format, const Report& report, const Reference& reference);
 
-// Returns what a run in a job used of what it asked for, as sites judge jobs: "4xFSDP used GPUs
-// busy 93 %, 0.9 of 8 CPUs a rank, ...". Then which request was too large, if one was; empty:
-// nothing is known, or with `only_if_too_large` no request was too large.
+// Tells how much of its job's requests a run used: "4xFSDP used GPUs busy 93 %, 0.9 of 8 CPUs a
+// rank". Requests that were too large follow. Empty: nothing is known, or with `only_if_too_large`
+// no request was too large.
 std::string use_of_requests(const ComparisonRow& run, bool only_if_too_large = false);
 
 }  // namespace fsdp

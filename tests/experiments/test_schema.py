@@ -76,7 +76,7 @@ def test_experiments_that_tests_of_the_loader_expand_are_accepted(runner_test, t
 
 # --- the corpus of malformed experiments ---
 
-# Files of what a reader of YAML refuses, and of what several keys or files make wrong.
+# Files with mistakes that a reader of YAML refuses, and with mistakes of several keys or files.
 NOT_OF_ONE_KEY = {"bytes", "syntax", "contradictions", "inputs"}
 # Words of the other files' messages about more than one key.
 SEVERAL_KEYS = re.compile(
