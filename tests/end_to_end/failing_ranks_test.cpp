@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "tests/end_to_end/real_runs.h"
+#include "tests/free_port.h"
 
 // One of several ranks fails, and no launcher ends the others. They learn of it from that rank.
 // A sanitizer's library would have to be preloaded before ours.
@@ -41,7 +42,7 @@ class FailingRun : public Workplace {
 
   // `never_ends`: the process of the failing rank never exits.
   void start(bool never_ends) {
-    const std::string port = free_port();
+    const std::string port = std::to_string(free_port());
     for (int rank = 0; rank < ranks_; ++rank) {
       Variables environment = as_torchrun(rank, ranks_, port);
       if (rank == failing_) {

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "tests/end_to_end/real_runs.h"
+#include "tests/free_port.h"
 
 // Ranks started by hand with different specifications.
 using namespace fsdp;
@@ -39,7 +40,7 @@ class Ranks : public Workplace {
 
   // Trains with the sections `last` for the last rank and `usual` for all others.
   std::vector<Ended> train(const std::string& usual, const std::string& last) const {
-    const std::string port = free_port();
+    const std::string port = std::to_string(free_port());
     std::vector<std::unique_ptr<Program>> ranks;
     for (int rank = 0; rank < count_; ++rank) {
       const bool is_last = rank == count_ - 1;

@@ -1,9 +1,6 @@
 #include "tests/end_to_end/real_runs.h"
 
 #include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -99,26 +96,6 @@ bool nobody_left_in(const Workplace& workplace) {
     return std::none_of(begin(processes), end(processes),
                         [&](const auto& process) { return is_in(process.path(), folder); });
   });
-}
-
-std::string free_port() {
-  constexpr int kFirstPort = 10000;
-  constexpr int kLastPort = 19999;  // runs, jobs and outgoing connections use higher ports
-  static int tried = 0;
-  while (true) {
-    // Programs beside this one have other process ids, and so begin at other ports.
-    const int number = getpid() * 101 + tried++;
-    const int port = kFirstPort + number % (kLastPort - kFirstPort + 1);
-    const int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_ANY);
-    address.sin_port = htons(static_cast<uint16_t>(port));
-    const bool found =
-        bind(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
-    close(descriptor);
-    if (found) return std::to_string(port);
-  }
 }
 
 Variables as_torchrun(int rank, int ranks, const std::string& port) {

@@ -29,9 +29,6 @@ void wait_for_the_end(const std::filesystem::path& events_file);
 // others. A process that only waits to be reaped has ended.
 bool nobody_left_in(const Workplace& workplace);
 
-// A TCP port of 127.0.0.1 that nobody listens on now.
-std::string free_port();
-
 // The environment that torchrun gives a rank.
 Variables as_torchrun(int rank, int ranks, const std::string& port);
 

@@ -10,6 +10,7 @@
 #include "contract/spec/run_spec.h"
 #include "contract/spec/run_spec_yaml.h"
 #include "tests/end_to_end/real_runs.h"
+#include "tests/free_port.h"
 
 // fsdp-train without fsdp-run, as torchrun, srun and people start it.
 using namespace fsdp;
@@ -38,7 +39,7 @@ class LoneRun : public Workplace {
   }
   // Runs both ranks to their end. Returns what rank 0 said.
   std::string train(Variables (*environment)(int, int, const std::string&) = as_torchrun) const {
-    const std::string port = free_port();
+    const std::string port = std::to_string(free_port());
     const auto rank_1 = start(environment(1, 2, port));
     const Ended rank_0 = start(environment(0, 2, port))->wait();
     INFO(rank_0.errors);
@@ -164,7 +165,8 @@ TEST_CASE("torchrun starts the trainer") {
   // torchrun needs more than a minute to import torch on a busy host.
   const Ended ended =
       Program(folder / ".", {TORCHRUN_PROGRAM, "--nproc-per-node", "2", "--master-port",
-                             free_port(), "--no-python", FSDP_TRAIN_PROGRAM, "--spec", "run.yaml"})
+                             std::to_string(free_port()), "--no-python", FSDP_TRAIN_PROGRAM,
+                             "--spec", "run.yaml"})
           .wait(std::chrono::minutes(5));
   INFO(ended.errors);
   CHECK(ended.status == 0);
@@ -174,7 +176,7 @@ TEST_CASE("torchrun starts the trainer") {
 TEST_CASE("another number of processes than ranks is refused") {
   const LoneRun folder;
   for (const auto environment : {as_torchrun, as_srun}) {
-    const Ended ended = folder.start(environment(0, 3, free_port()))->wait();
+    const Ended ended = folder.start(environment(0, 3, std::to_string(free_port())))->wait();
     CHECK(ended.status == 2);
     CHECK_THAT(ended.errors,
                Contains("'strategy.ranks': is 2, but the launcher started 3 processes"));
@@ -186,7 +188,7 @@ TEST_CASE("another number of processes than ranks is refused") {
 TEST_CASE("a rank that is asked to stop stops all of them after the same step") {
   const int signal = GENERATE(SIGTERM, SIGUSR1);
   const LoneRun folder("1000000");
-  const std::string port = free_port();
+  const std::string port = std::to_string(free_port());
   const auto rank_0 = folder.start(as_torchrun(0, 2, port));
   const auto rank_1 = folder.start(as_torchrun(1, 2, port));
   wait_for_step(events_file(folder / "attempt-1", 1), 3);
@@ -207,7 +209,7 @@ TEST_CASE("a rank that is asked to stop stops all of them after the same step") 
 
 TEST_CASE("ranks that are suspended together for longer than their timeout go on") {
   const LoneRun folder("1000000", "fsdp", "communication.timeout_s: 5, ");
-  const std::string port = free_port();
+  const std::string port = std::to_string(free_port());
   const auto rank_0 = folder.start(as_torchrun(0, 2, port));
   const auto rank_1 = folder.start(as_torchrun(1, 2, port));
   const auto events = events_file(folder / "attempt-1", 1);

@@ -2,6 +2,7 @@
 #include <fstream>
 
 #include "tests/end_to_end/real_runs.h"
+#include "tests/free_port.h"
 
 // Tests the errors of fsdp-train before its first step, and its starts from older checkpoints.
 using namespace fsdp;
@@ -161,7 +162,7 @@ TEST_CASE("a start that hangs ends within its time and says what it did last") {
 
 TEST_CASE("a rank whose others never come says where it looked for them, and what to do") {
   const RunFolder folder("strategy: {kind: ddp, ranks: 2}, communication.rendezvous_timeout_s: 5");
-  const std::string port = free_port();
+  const std::string port = std::to_string(free_port());
   const Ended ended = folder.train({{"RANK", "1"},
                                     {"LOCAL_RANK", "1"},
                                     {"WORLD_SIZE", "2"},

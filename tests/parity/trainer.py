@@ -5,11 +5,8 @@ pytorch_trainer.py)."""
 
 import json
 import os
-import random
-import socket
 import subprocess
 import sys
-from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,6 +14,7 @@ from pathlib import Path
 
 import fork_server
 import yaml
+from ports import free_port
 from waiting import wait_until
 
 END_AFTER_A_FAILURE_S = 120  # in which the other ranks must end by themselves
@@ -35,22 +33,6 @@ class TrainerRun:
 
     def gradient_norms(self, rank: int = 0) -> list[float]:
         return [step["gradient_norm"] for step in self.steps[rank]]
-
-
-own_ports = deque(maxlen=50)  # of the last runs; each socket's name keeps other tests from its port
-
-
-def free_port() -> int:
-    """Returns a free port below the ports of jobs and of outgoing connections, which could take
-    it."""
-    while True:
-        port = random.randint(10000, 19999)
-        own = socket.socket(socket.AF_UNIX)
-        with socket.socket() as listener, suppress(OSError):
-            own.bind(f"\0fsdp-test-port-{port}")
-            listener.bind(("", port))
-            own_ports.append(own)
-            return port
 
 
 def rank_environment(rank: int, ranks: int, port: int, threads: int = 1) -> dict[str, str]:

@@ -6,16 +6,12 @@ If a rank fails, the others are killed, and the exit status is 1.
 """
 
 import os
-import socket
 import subprocess
 import sys
+from pathlib import Path
 
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+from ports import free_port  # noqa: E402
 
 count, *command = sys.argv[1:]
 common = {"WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
