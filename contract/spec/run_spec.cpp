@@ -171,6 +171,20 @@ void check_state_dtype(const OptimizerSpec& optimizer) {
   }
 }
 
+void check_fp64(const RunSpec& spec) {
+  if (spec.precision.kind != PrecisionKind::kFp64) return;
+  if (spec.device != DeviceKind::kCpu) {
+    refuse("precision", "fp64 is for CPUs; set device: cpu, or precision: fp32");
+  }
+  const std::pair<bool, const char*> others[] = {
+      {spec.precision.gradients.has_value(), "precision.gradients"},
+      {spec.optimizer.state_dtype.has_value(), "optimizer.state_dtype"},
+      {spec.method == Method::kQlora, "method qlora"}};
+  for (const auto& [is_given, other] : others) {
+    if (is_given) refuse("precision", "fp64 excludes ", other, "; give one of the two");
+  }
+}
+
 void check_precision(const PrecisionSpec& precision) {
   const Dtype compute = precision.compute();
   const Dtype gradients = precision.gradients.value_or(compute);
@@ -286,6 +300,7 @@ RunSpec resolved(RunSpec spec) {
   check_merge(spec);
   check_strategy(spec.strategy);
   check_in_backward(spec);
+  check_fp64(spec);
   check_precision(spec.precision);
   check_state_dtype(spec.optimizer);
   check_schedule(spec);

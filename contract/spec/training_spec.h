@@ -31,7 +31,7 @@ enum class Sharding { kFullShard, kShardGradOp, kNoShard, kHybridShard };
 enum class WrapPolicy { kNone, kTransformerBlock };
 enum class Offload { kNone, kOptimizer, kParameters };
 enum class Accumulate { kSharded, kUnsharded };
-enum class PrecisionKind { kFp32, kBf16True, kBf16Mixed, kFp16Mixed };
+enum class PrecisionKind { kFp32, kBf16True, kBf16Mixed, kFp16Mixed, kFp64 };
 enum class CheckpointedPart { kBlock, kMlp, kAttention };
 enum class Dtype { kFp32, kBf16, kFp16 };
 
@@ -43,7 +43,7 @@ constexpr auto enum_names(WrapPolicy) { return std::array{"none"sv, "transformer
 constexpr auto enum_names(Offload) { return std::array{"none"sv, "optimizer"sv, "parameters"sv}; }
 constexpr auto enum_names(Accumulate) { return std::array{"sharded"sv, "unsharded"sv}; }
 constexpr auto enum_names(PrecisionKind) {
-  return std::array{"fp32"sv, "bf16_true"sv, "bf16_mixed"sv, "fp16_mixed"sv};
+  return std::array{"fp32"sv, "bf16_true"sv, "bf16_mixed"sv, "fp16_mixed"sv, "fp64"sv};
 }
 constexpr auto enum_names(CheckpointedPart) {
   return std::array{"block"sv, "mlp"sv, "attention"sv};
@@ -124,10 +124,10 @@ struct PrecisionSpec {
   std::optional<Dtype> reduction;
   std::optional<Dtype> buffers;
 
-  // The number format of products.
+  // The number format of products. fp64 counts as fp32, which is as wide as a GPU computes here.
   Dtype compute() const {
     if (parameters || reduction || buffers) return parameters.value_or(Dtype::kFp32);
-    if (kind == PrecisionKind::kFp32) return Dtype::kFp32;
+    if (kind == PrecisionKind::kFp32 || kind == PrecisionKind::kFp64) return Dtype::kFp32;
     return kind == PrecisionKind::kFp16Mixed ? Dtype::kFp16 : Dtype::kBf16;
   }
 
@@ -137,7 +137,8 @@ struct PrecisionSpec {
     visit("kind", self.kind,
           "fp32; bf16_true: parameters, gradients and optimizer state in bfloat16; bf16_mixed: "
           "fp32 parameters that are gathered and computed with in bfloat16, gradients summed and "
-          "reduced in fp32; fp16_mixed: the same in float16 with dynamic loss scaling.");
+          "reduced in fp32; fp16_mixed: the same in float16 with dynamic loss scaling; fp64: "
+          "everything, on CPUs, to tell rounding from a fault.");
     visit("parameters", self.parameters,
           "Instead of a kind: dtype that fp32 parameters are gathered and computed with in.");
     visit("gradients", self.gradients,

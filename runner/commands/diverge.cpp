@@ -35,6 +35,7 @@ struct DivergeArguments {
   std::filesystem::path results = "results";
   std::filesystem::path trainer;
   std::optional<int64_t> step;
+  bool fp64 = false;
   bool rerun = false;
 };
 
@@ -43,7 +44,8 @@ struct ComparedRun {
   std::string name;
   std::filesystem::path folder{};  // of fingerprints; empty: the run has to be trained
   std::optional<RunRecord> run{};
-  RunSpec spec{};  // of the run
+  RunSpec spec{};                                // of the run
+  std::optional<CheckpointFolder> checkpoint{};  // that training again begins with
 };
 
 bool is_folder_of_fingerprints(const std::string& word) {
@@ -77,7 +79,9 @@ ComparedRun side_of(const std::string& word, const Store* store,
                    .spec = store->spec(run.id)};
   // A step that was asked for and not recorded has to be trained again.
   const std::vector<int64_t> steps = fingerprinted_steps(side.folder);
-  if (arguments.step && !std::ranges::binary_search(steps, *arguments.step)) side.folder.clear();
+  const bool is_missing = arguments.step && !std::ranges::binary_search(steps, *arguments.step);
+  const bool is_narrower = arguments.fp64 && side.spec.precision.kind != PrecisionKind::kFp64;
+  if (is_missing || is_narrower) side.folder.clear();
   return side;
 }
 
@@ -107,7 +111,8 @@ struct Steps {
 };
 
 // Returns the run's specification with fingerprints, up to the last step. It writes nothing else.
-RunSpec with_fingerprints(const ComparedRun& side, const Store& store, const Steps& steps) {
+RunSpec with_fingerprints(const ComparedRun& side, const Store& store, const Steps& steps,
+                          bool fp64) {
   RunSpec spec = side.spec;
   const std::vector<RunStarted> ranks = store.rank_facts(side.run->id, side.run->attempt);
   const ScheduleKind kind = spec.schedule.kind;
@@ -123,6 +128,15 @@ RunSpec with_fingerprints(const ComparedRun& side, const Store& store, const Ste
   spec.train.trace_steps = 0;
   spec.batch.total.reset();  // it follows from the other keys
   spec.checkpoint = {};
+  if (side.checkpoint) {
+    spec.resume = {};
+    spec.resume.path = absolute(side.checkpoint->folder);
+  }
+  if (fp64) {
+    spec.precision = {};
+    spec.precision.kind = PrecisionKind::kFp64;
+    spec.device = DeviceKind::kCpu;
+  }
   spec.evaluation.every_steps.reset();
   spec.evaluation.each_epoch = false;
   return spec;
@@ -166,11 +180,13 @@ void keep(const std::string& answer, const std::filesystem::path& file) {
 ExitCode train_again(std::array<ComparedRun, 2>& sides, const Store& store, const Steps& steps,
                      const DivergeArguments& arguments) {
   const std::filesystem::path answer = answer_file(sides, arguments);
-  const std::string name = fmt::format("{}-{}", answer.stem().string(), steps.last);
+  const std::string name =
+      fmt::format("{}-{}{}", answer.stem().string(), steps.last, arguments.fp64 ? "-fp64" : "");
   std::string points;
   for (const ComparedRun& side : sides) {
     if (side.folder.empty()) {
-      points += point_text(point_of(*side.run), with_fingerprints(side, store, steps));
+      const RunSpec spec = with_fingerprints(side, store, steps, arguments.fp64);
+      points += point_text(point_of(*side.run), spec);
     }
   }
   const std::filesystem::path results = answer.parent_path();
@@ -184,8 +200,8 @@ ExitCode train_again(std::array<ComparedRun, 2>& sides, const Store& store, cons
   options.quiet = true;
   options.prints_table = false;
   replace_file(options.choice.file, "experiment: " + name + "\npoints:\n" + points);
-  std::cerr << "fsdp-run: trains again, with fingerprints of steps " << joined(steps.items())
-            << '\n';
+  std::cerr << "fsdp-run: trains again" << (arguments.fp64 ? " in fp64" : "")
+            << ", with fingerprints of steps " << joined(steps.items()) << '\n';
   const ExitCode code = run_experiment(options);
   if (code != ExitCode::kOk) return code;
   const Store trained = existing_results(results);
@@ -196,10 +212,21 @@ ExitCode train_again(std::array<ComparedRun, 2>& sides, const Store& store, cons
   return code;
 }
 
+// Returns the run's newest checkpoint that lies before the steps that are recorded up to `last`.
+std::optional<CheckpointFolder> checkpoint_before(const ComparedRun& side, int64_t last,
+                                                  const std::filesystem::path& results) {
+  for (CheckpointFolder& folder : list_checkpoint_folders(RunPaths(results / side.run->folder))) {
+    const bool is_whole = folder.state != CheckpointFolder::State::kPartial;
+    if (is_whole && folder.step <= last - kStepsBeforeParting) return std::move(folder);
+  }
+  return std::nullopt;
+}
+
 // Returns the first step after the checkpoints that the runs begin with.
 int64_t first_step(const std::array<ComparedRun, 2>& sides, const Store& store) {
   int64_t first = 1;
   for (const ComparedRun& side : sides) {
+    if (side.checkpoint) first = std::max(first, side.checkpoint->step + 1);
     const bool begins_with_one = side.run && !side.spec.resume.path.empty();
     if (!begins_with_one) continue;
     for (const RunStarted& rank : store.rank_facts(side.run->id, side.run->attempt)) {
@@ -209,14 +236,20 @@ int64_t first_step(const std::array<ComparedRun, 2>& sides, const Store& store) 
   return first;
 }
 
-Steps steps_to_train(const std::array<ComparedRun, 2>& sides, const Store& store,
+// Returns the steps to record, and chooses the checkpoints before them. fp64 begins anew, because
+// checkpoints are rounded.
+Steps steps_to_train(std::array<ComparedRun, 2>& sides, const Store& store,
                      const std::optional<LossesOfTwo>& losses, const DivergeArguments& arguments) {
-  const int64_t first = first_step(sides, store);
   std::optional<int64_t> last = arguments.step;
   for (const ComparedRun& side : sides) {
     if (!last && !side.folder.empty()) last = fingerprinted_steps(side.folder).back();
   }
   if (!last) last = losses->parting_step();
+  for (ComparedRun& side : sides) {
+    const bool may_continue = last && side.folder.empty() && !arguments.fp64;
+    if (may_continue) side.checkpoint = checkpoint_before(side, *last, arguments.results);
+  }
+  const int64_t first = first_step(sides, store);
   return {first, std::max(first, last.value_or(first + kStepsIfEqual - 1))};
 }
 
@@ -254,6 +287,7 @@ std::string one_sided(const std::array<StepFingerprints, 2>& now,
 struct ComparedSteps {
   std::string text;
   bool has_difference = false;
+  int64_t last = 0;  // without a difference
 };
 
 // Compares the steps that both have, in order.
@@ -291,8 +325,24 @@ ComparedSteps compared(const std::array<ComparedRun, 2>& sides, std::optional<in
   }
   const std::string names = fmt::format("{} and {}", sides[0].name, sides[1].name);
   if (equal.empty()) return {fmt::format("{}:\n{}", names, notes)};
-  return {fmt::format("{} do not differ by more than rounding in {} {}\n{}", names,
-                      equal.size() == 1 ? "step" : "steps", ranges_text(equal), notes)};
+  return {.text = fmt::format("{} do not differ by more than rounding in {} {}\n{}", names,
+                              equal.size() == 1 ? "step" : "steps", ranges_text(equal), notes),
+          .last = equal.back()};
+}
+
+// Says what the answer means for the losses, and how to learn more.
+std::string conclusion(const ComparedSteps& steps, std::optional<int64_t> parting, bool fp64) {
+  if (fp64) {
+    return fmt::format("  fp64   both were trained in it, so {} rounding\n",
+                       steps.has_difference ? "this is no" : "other differences are");
+  }
+  if (steps.has_difference || !parting) return "";
+  if (steps.last < *parting) {
+    return fmt::format("  their losses part at step {}; compare it with --step {}\n", *parting,
+                       *parting);
+  }
+  return fmt::format(
+      "  their losses part at step {} all the same; --fp64 tells if it is rounding\n", *parting);
 }
 
 ExitCode diverge(const DivergeArguments& arguments) {
@@ -301,6 +351,9 @@ ExitCode diverge(const DivergeArguments& arguments) {
   std::array<ComparedRun, 2> sides{side_of(arguments.words[0], store.get(), arguments),
                                    side_of(arguments.words[1], store.get(), arguments)};
   std::optional<LossesOfTwo> losses;  // if both are runs
+  if (arguments.fp64 && !(sides[0].run && sides[1].run)) {
+    throw ConfigError("", "--fp64", "trains both again, so both must be runs of these results");
+  }
   if (sides[0].run && sides[1].run) {
     if (sides[0].run->id == sides[1].run->id) {
       throw ConfigError("", arguments.words[1], "is the same run; name another one");
@@ -319,12 +372,9 @@ ExitCode diverge(const DivergeArguments& arguments) {
       return code;
     }
   }
-  auto [text, has_difference] = compared(sides, arguments.step);
+  const ComparedSteps steps = compared(sides, arguments.step);
   const auto parting = losses ? losses->parting_step() : std::nullopt;
-  if (parting && !has_difference) {
-    text += fmt::format("  their losses part at step {}; compare it with --step {}\n", *parting,
-                        *parting);
-  }
+  const std::string text = steps.text + conclusion(steps, parting, arguments.fp64);
   std::cout << visible_lines(text);
   if (losses) keep(text, answer_file(sides, arguments));
   return ExitCode::kOk;
@@ -347,6 +397,9 @@ CommandFunction add_diverge_command(CLI::App& command) {
       .add_option("--step", arguments->step, "Compare up to this step; default: where losses part")
       ->option_text("N")
       ->check(number_within(1, kMostSteps, "from 1 to 1000000000"));
+  command.add_flag(
+      "--fp64", arguments->fp64,
+      "Train both again in fp64 on this host's CPUs: what then differs is no rounding");
   command.add_flag("--rerun", arguments->rerun, "Train again, even if an earlier call did");
   add_results_option(command, arguments->results);
   command.add_option("--trainer", arguments->trainer)->group("");

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 #include <stdexcept>
 
@@ -24,7 +25,8 @@ struct Limit {
   double narrow;
 
   double of(double roundoff) const { return roundoff > Roundoff::kFp32 ? narrow : fp32; }
-  double times(double roundoff) const { return of(roundoff) * roundoff; }
+  // Sums of fingerprints have no more digits than those of fp64.
+  double times(double roundoff) const { return std::max(of(roundoff) * roundoff, kSameSums); }
 };
 constexpr Limit kGrowth{30, 10};
 constexpr Limit kUpdateGrowth{30, 20};
@@ -34,10 +36,12 @@ constexpr Limit kReductionUnits{100, 4};
 constexpr Limit kStateUnits{300, 2};
 // A larger difference is never rounding.
 constexpr double kMost = 0.5;
-// An element between two codes may get either. A second moment that is 0 in one run only makes two
-// updates of an element differ as much as they are large.
+// An element between two codes may get either. If its second moment gets the code of 0 in one run
+// only, its update there may be larger than all others together. Updates then tell something only
+// if they have the same direction.
 constexpr double kLeastOfCodes = 2e-3;
 constexpr double kLeastOfUpdateByCodes = 3e-2;
+constexpr double kLeastCosineByCodes = 0.9;
 
 Roundoff wider(const Roundoff& one, const Roundoff& other) {
   return {.compute = std::max(one.compute, other.compute),
@@ -459,7 +463,7 @@ class StepComparison {
     }
     auto found = first_apart(
         both, Cause::kUpdate, roundoff_.parameters, [](const Pair& pair) { return pair.size(); },
-        [&](const Pair& pair) { return most_of_update(*pair.one); });
+        [&](const Pair& pair) { return most_of_update(pair); });
     if (!found) return std::nullopt;
     const Pair& pair =
         *std::ranges::find(both, found->name, [](const Pair& each) { return each.one->name; });
@@ -471,8 +475,12 @@ class StepComparison {
 
   // Adam divides by the gradient's own size, so an element whose gradient is only noise has an
   // update of any sign. The updates then differ by the root of the gradients' difference.
-  double most_of_update(const Computed& update) {
-    const double least = with_codes_.contains(update.name) ? kLeastOfUpdateByCodes : 0;
+  double most_of_update(const Pair& pair) {
+    const Computed& update = *pair.one;
+    const bool is_by_codes = with_codes_.contains(update.name);
+    if (is_by_codes && cosine(update.sums, pair.other->sums) < kLeastCosineByCodes)
+      return std::numeric_limits<double>::infinity();
+    const double least = is_by_codes ? kLeastOfUpdateByCodes : 0;
     const double growth = kGrowth.of(roundoff_.compute);
     const double weight_norm = one_.step.find(Quantity::kWeight, update.name)->sums.norm();
     const double of_weight = relative(roundoff_.parameters * weight_norm, update.sums.norm());

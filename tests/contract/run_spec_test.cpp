@@ -154,6 +154,16 @@ TEST_CASE("keys that contradict each other are refused with the reason") {
                Catch::StartsWith(std::string("'optimizer.in_backward': excludes ") + words));
   }
 
+  const std::string fp64 = "precision: fp64\n";
+  CHECK_THAT(contradiction(fp64), Catch::StartsWith("'precision': fp64 is for CPUs"));
+  CHECK(contradiction(fp64 + "device: cpu") == "no error");
+  for (const auto& [excluded, words] :
+       {std::pair("method: qlora", "method qlora"),
+        std::pair("optimizer.state_dtype: fp32", "optimizer.state_dtype")}) {
+    CHECK_THAT(contradiction(fp64 + "device: cpu\n" + excluded),
+               Catch::StartsWith(std::string("'precision': fp64 excludes ") + words));
+  }
+
   for (const std::string precision :
        {"{kind: bf16_true, gradients: fp32}", "{kind: fp16_mixed, gradients: fp16}",
         "{parameters: bf16, gradients: bf16}", "{reduction: bf16, gradients: fp32}"}) {

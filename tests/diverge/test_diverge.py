@@ -146,6 +146,16 @@ def test_in_16_bits_a_factor_of_two_is_no_rounding(trainer, runner, tmp_path, of
     assert "differ from step 2 on" in diverge(runner, right, wrong).stdout
 
 
+@pytest.mark.parametrize("precision, answer", [("fp32", "do not differ"), ("fp64", "differ from step 2 on")])
+def test_fp64_shows_a_fault_below_the_rounding_of_fp32(trainer, runner, tmp_path, precision, answer):
+    for way in ("single", "fsdp"):
+        train(trainer, SPEC | WAYS[way] | {"precision": precision}, tmp_path / way)
+    right, wrong = (tmp_path / way / "attempt-1/fingerprints" for way in ("single", "fsdp"))
+    assert "do not differ" in diverge(runner, right, wrong).stdout
+    Fault("activation", "model.layers.1", 1 + 1e-7).put_into(wrong)
+    assert answer in diverge(runner, right, wrong).stdout
+
+
 def test_a_run_that_is_not_finite_is_named(runs, runner, tmp_path):
     shutil.copytree(runs["ddp"], tmp_path / "wrong")
     file = tmp_path / "wrong/step-2.rank0.jsonl"
@@ -239,6 +249,30 @@ def test_runs_are_trained_again_beside_the_results(lab, runner):
 def test_a_step_after_the_first_ones_is_reached(lab, runner):
     ended = diverge(runner, "lab/1 CPU", "lab/2xFSDP", "--step", "5", folder=lab)
     assert ended.stdout.endswith("in steps 1 to 5\n")
+
+
+def test_a_late_step_is_reached_from_the_checkpoints(runner, tmp_path):
+    text = EXPERIMENT.replace("steps: 6", "steps: 14").replace("checkpoint: {every_steps: 2}",
+                                                               "checkpoint: {every_steps: 3}")
+    (tmp_path / "lab.yaml").write_text(text)
+    subprocess.run([runner, "lab.yaml", "--quiet", "--only", "1 CPU,2xFSDP"], cwd=tmp_path, capture_output=True,
+                   check=True)
+    ended = diverge(runner, "1 CPU", "2xFSDP", "--step", "13", folder=tmp_path)
+    assert ended.stdout.endswith("do not differ by more than rounding in steps 4 to 13\n"), ended.stderr
+    [again] = (tmp_path / "results/diverge").glob("runs/*/*2xFSDP*")
+    [first] = (tmp_path / "results").glob("runs/lab/2xFSDP*")
+    losses = [[(step["step"], step["loss"]) for step in read_run(run, ranks=2).steps[0]] for run in (again, first)]
+    assert losses[0] == losses[1][3:13]
+
+
+def test_runs_are_trained_again_in_fp64(lab, runner, tmp_path):
+    ended = diverge(runner, "lab/1 CPU", "lab/2xFSDP", "--fp64", folder=lab)
+    assert ended.stdout == ("1 CPU and 2xFSDP do not differ by more than rounding in steps 1 to 2\n"
+                            "  fp64   both were trained in it, so other differences are rounding\n"), ended.stderr
+    [recorded] = (lab / "results/diverge").glob("runs/*-fp64*/*2xFSDP*/attempt-1/fingerprints/step-2.rank1.jsonl")
+    assert set(json.loads(recorded.read_text().splitlines()[0])["roundoff"].values()) == {2**-53}
+    assert "both must be runs of these results" in diverge(runner, "lab/1 CPU", recorded.parent, "--fp64",
+                                                           folder=lab).stderr
 
 
 def test_runs_with_keys_that_exclude_their_defaults_are_trained_again(lab, runner):

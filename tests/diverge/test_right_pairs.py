@@ -13,6 +13,7 @@ from fingerprint_noise import answer  # noqa: E402
 
 @pytest.mark.parametrize("precision, number, seed", [
     ("fp32", 4, 77),  # a block's scale was the largest of elements that come from codes
+    ("bf16_true", 20, 5600),  # a second moment had the code of 0 in one run, and the update was as large as all others
 ])
 def test_right_pairs_are_not_called_different(runner, trainer, precision, number, seed):
     assert answer(argparse.Namespace(runner=runner, trainer=trainer, seed=seed, steps=8), precision, number) == ""

@@ -47,7 +47,7 @@ def train_reference(checkpoint: Path, tokens: Path, clip_norm: float | None, dty
     for batch in rows.split(TOTAL_BATCH)[:STEPS]:
         logits = model(batch[:, :-1], use_cache=False).logits
         labels = batch[:, 1:]
-        cross_entropy = torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(),
+        cross_entropy = torch.nn.functional.cross_entropy(logits.flatten(0, 1).to(torch.promote_types(dtype, torch.float32)),
                                                           labels.flatten(), reduction="sum")
         loss = cross_entropy / labels.numel()
         loss.backward()

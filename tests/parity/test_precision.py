@@ -1,6 +1,11 @@
-"""Mixed precision computes what FSDP2's MixedPrecisionPolicy computes, and stays near fp32."""
+"""Mixed precision computes what FSDP2's MixedPrecisionPolicy computes, and stays near fp32. fp64 computes what
+transformers computes in float64."""
+
+import json
+from pathlib import Path
 
 import pytest
+import torch
 from agreement import assert_close, assert_ranks_agree
 from checkpoints import STEPS
 from cover import pairwise_product
@@ -100,3 +105,35 @@ def test_float16_scales_the_loss(trainer, large_gradients, tokens, tmp_path):
         assert scales[step + 1] == scales[step] * (0.5 if skipped[step] else 1)
     assert scales[0] == 65536
     assert skipped[0] and not skipped[-1]
+
+
+FP64 = [Case("ddp", ranks=2, clip=True), Case("fsdp", ranks=3, clip=True),
+        Case("fsdp", "parameters", ranks=4, accumulation=2, checkpoint_every=1, clip=True)]
+
+
+def recorded(trainer, case: Case, checkpoint: Path, tokens: Path, folder: Path) -> tuple[list[float], list[float]]:
+    """Returns the losses and the gradient norms of a run in fp64. Events have them in fp32."""
+    spec = case.spec(checkpoint, tokens, precision="fp64")
+    spec["train"] |= {"fingerprint_steps": ["every 1"]}
+    train(trainer, spec, folder)
+    losses, norms = [], []
+    for step in range(1, STEPS + 1):
+        files = [folder / f"attempt-1/fingerprints/step-{step}.rank{rank}.jsonl" for rank in range(case.ranks)]
+        lines = [json.loads(line) for file in files for line in file.read_text().splitlines()[1:-1]]
+        losses.append(sum(line["sum"] for line in lines if line["of"] == "loss"))
+        norms += {line["sum"] for line in lines if line["of"] == "gradient_norm"}
+    return losses, norms
+
+
+@pytest.mark.parametrize("variant", ["plain", "tied"])
+def test_fp64_on_every_strategy(trainer, variant, checkpoints, tokens, reference_for, tmp_path):
+    reference = reference_for(variant, CLIP_NORM, torch.float64)
+    losses, norms = recorded(trainer, Case("single", accumulation=2, clip=True), checkpoints[variant], tokens,
+                             tmp_path / "single")
+    # transformers computes norms and rotary tables in fp32, whatever the model's dtype.
+    assert_close("loss", reference.losses, losses, 1e-8)
+    assert_close("gradient_norm", reference.gradient_norms, norms, 1e-7)
+    for case in FP64:
+        others = recorded(trainer, case, checkpoints[variant], tokens, tmp_path / str(case))
+        assert_close("loss", losses, others[0], 1e-14)
+        assert_close("gradient_norm", norms, others[1], 1e-13)

@@ -17,6 +17,8 @@ using std::filesystem::path;
 
 std::string dtype_in_config(at::ScalarType dtype) {
   switch (dtype) {
+    case at::kDouble:
+      return "float64";
     case at::kFloat:
       return "float32";
     case at::kBFloat16:

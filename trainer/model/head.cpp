@@ -33,7 +33,7 @@ class ChunkedCrossEntropy {
       kernels_.multiply(logits_CV, h_ND_.narrow(0, start, count), weight_VD_.value.t());
       visit(logits_CV, start, count);
     }
-    return loss_N1_.masked_fill_(is_masked_N1_, 0).sum().mul_(options_.loss_scale).to(at::kFloat);
+    return loss_N1_.masked_fill_(is_masked_N1_, 0).sum().mul_(options_.loss_scale);
   }
 
   // Writes the chunk's losses, the weight's gradient, and to dh_CD the gradient of the chunk's h.
@@ -106,7 +106,7 @@ at::Tensor evaluate_cross_entropy(Pass& pass, const at::Tensor& h_ND, const at::
       cross_entropy.run([&](const at::Tensor& logits_CV, int64_t start, int64_t count) {
         right.add_(cross_entropy.count_right(logits_CV, start, count));
       });
-  return at::stack({loss, right.to(at::kFloat)});
+  return at::stack({loss, right.to(loss.scalar_type())});
 }
 
 at::Tensor loss_of(Pass& pass, const Activation& h_ND, const ParameterPtr& weight_VD) {

@@ -1,9 +1,10 @@
-// Measures the gradients' norm in fp32, and the divisor that clips them.
+// Measures the gradients' norm in fp32 or wider, and the divisor that clips them.
 #include "trainer/step/gradient_clipping.h"
 
 #include <algorithm>
 
 #include "trainer/kernels/launch.h"
+#include "trainer/kernels/wide_type.h"
 #include "trainer/kernels/work.h"
 
 namespace fsdp {
@@ -13,7 +14,7 @@ namespace {
 // as many sums as the largest one has chunks.
 Tensors planned_norms(const std::vector<at::Tensor>& gradients) {
   constexpr int64_t kChunk = 1 << 16;
-  const at::TensorOptions wide = gradients.front().options().dtype(at::kFloat);
+  const at::TensorOptions wide = gradients.front().options().dtype(wide_type(gradients.front()));
   int64_t chunks = 0;
   for (const at::Tensor& gradient : gradients) {
     chunks = std::max(chunks, (gradient.numel() + kChunk - 1) / kChunk);
@@ -34,11 +35,12 @@ std::vector<at::Tensor> norms_of_parts(const std::vector<at::Tensor>& gradients,
   constexpr int64_t kPart = 1 << 18;
   if (device != at::kCPU) {
     return launch_operator(
-        "_foreach_norm", gradients, [&] { return at::_foreach_norm(gradients, 2, at::kFloat); },
+        "_foreach_norm", gradients,
+        [&] { return at::_foreach_norm(gradients, 2, wide_type(gradients.front())); },
         [&] { return planned_norms(gradients); });
   }
   if (!at::isReducedFloatingType(gradients.front().scalar_type())) {
-    return at::_foreach_norm(gradients, 2, at::kFloat);
+    return at::_foreach_norm(gradients, 2, wide_type(gradients.front()));
   }
   std::vector<at::Tensor> norms;
   for (const at::Tensor& gradient : gradients) {

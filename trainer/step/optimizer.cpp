@@ -345,7 +345,7 @@ void Optimizer::step(int unit, int64_t number, const at::Tensor& parameters,
                      const GradientVerdict& verdict) {
   const UnitState& state = units_.at(unit);
   Step step{spec_, learning_rate, AdamScalars{.step = state.steps}};
-  if (verdict.divisor.defined()) step.scalars.divisor = verdict.divisor;
+  if (verdict.divisor.defined()) step.scalars.divisor = verdict.divisor.to(at::kFloat);
   if (verdict.found_non_finite.defined()) {
     // Fused kernels skip the step if the value is 1.
     step.scalars.skip = verdict.found_non_finite.ne(0).to(at::kFloat);

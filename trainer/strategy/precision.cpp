@@ -34,6 +34,12 @@ Dtypes dtypes_of_kind(PrecisionKind kind) {
       return {.compute = at::kBFloat16};
     case PrecisionKind::kFp16Mixed:
       return {.compute = at::kHalf};
+    case PrecisionKind::kFp64:
+      return {.parameters = at::kDouble,
+              .compute = at::kDouble,
+              .gradients = at::kDouble,
+              .reduction = at::kDouble,
+              .buffers = at::kDouble};
   }
   TORCH_CHECK(false, "unknown precision");
 }
@@ -57,6 +63,7 @@ Dtypes dtypes_of(const PrecisionSpec& precision) {
 
 Roundoff roundoff_of(const RunSpec& spec) {
   const auto of = [](at::ScalarType dtype) {
+    if (dtype == at::kDouble) return 0x1p-53;
     if (dtype == at::kBFloat16) return 0x1p-8;
     return dtype == at::kHalf ? 0x1p-11 : Roundoff::kFp32;
   };
