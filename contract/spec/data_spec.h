@@ -97,6 +97,7 @@ struct DataSpec {
   DataKind kind = DataKind::kChess;
   std::filesystem::path train;
   std::filesystem::path tokenizer;
+  std::optional<int64_t> max_documents;
   int64_t sequence_length = 256;
   bool shuffle = true;
   RowFill rows = RowFill::kPad;
@@ -123,6 +124,9 @@ struct DataSpec {
     visit("tokenizer", self.tokenizer,
           "Tokenizer's file or folder; absent: the shipped one for chess, else model.source's.",
           path_or(HubNames::kTokenizer));
+    visit("max_documents", self.max_documents,
+          "Only so many documents of each file are read, from its beginning; not for kind tokens.",
+          from_to(1, 1e12));
     visit("sequence_length", self.sequence_length, "Tokens the model reads per sequence.",
           from_to(1, 1e8));
     visit("shuffle", self.shuffle, "New order each epoch, from train.seed; false: as stored.");

@@ -71,6 +71,8 @@ OtherKey read_key(const std::string& names, const YAML::Node& node) {
     }
   } else if (node.Scalar() == "FILE") {
     key.names_file = true;
+  } else if (node.IsSequence()) {
+    key.list = node.as<std::vector<std::string>>();
   } else {
     key.same = node.Scalar();
     key.meanings.push_back({.values = {"*"}, .settings = {{key.same, "VALUE"}}});

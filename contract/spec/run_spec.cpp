@@ -224,6 +224,10 @@ void check_data(const RunSpec& spec) {
   if (data.train.empty()) {
     refuse("data.train", "is missing; data.kind ", kind, " needs a file");
   }
+  if (data.kind == DataKind::kTokens && data.max_documents) {
+    refuse("data.max_documents",
+           "is for files of records; data.kind tokens has none; leave it out");
+  }
   if (data.kind == DataKind::kMessages && data.split_special_tokens) {
     refuse("data.split_special_tokens",
            "is true, but data.kind messages writes special tokens into its text; leave it out");

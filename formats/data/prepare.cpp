@@ -6,6 +6,7 @@
 #include <deque>
 #include <exception>
 #include <future>
+#include <limits>
 #include <set>
 #include <thread>
 
@@ -75,6 +76,7 @@ WrittenDocuments write_documents(const path& data, const DocumentParts& parts,
   for (int i = 0; i < threads; ++i) workers.emplace_back(file, parts);
   std::deque<Batch> batches;
   bool is_at_end = false;
+  int64_t wanted = parts.data.max_documents.value_or(std::numeric_limits<int64_t>::max());
   std::exception_ptr read_error;  // thrown after all batches, because it lies behind their records
   const auto read_records = [&] {
     std::vector<RawRecord> records;
@@ -83,6 +85,7 @@ WrittenDocuments write_documents(const path& data, const DocumentParts& parts,
       for (RawRecord record; bytes < kBatchBytes && !is_at_end;) {
         is_at_end = !file.next(record);
         if (is_at_end) break;
+        if (wanted-- <= 0) continue;  // the digest is of the whole file
         bytes += record.bytes.size();
         records.push_back(std::move(record));
       }
@@ -253,7 +256,8 @@ int64_t count_documents(const DataSource& source) {
   RawRecord raw;
   Document document;
   int64_t count = 0;
-  for (; file.next(raw); ++count) {
+  const int64_t wanted = source.data.max_documents.value_or(std::numeric_limits<int64_t>::max());
+  for (; count < wanted && file.next(raw); ++count) {
     record.parse(raw);
     document.clear();
     maker->append(record, document);

@@ -56,11 +56,32 @@ class SourceReader {
     for (size_t i = 0; i < files_[index].words.size(); ++i) {
       const ForeignWord& word = files_[index].words[i];
       const OtherKey* key = files_[index].trainer->find(word.name);
-      if (key == nullptr || !key->names_file || word.fate == Fate::kEmpty) continue;
-      const std::string problem = problem_of_named(file_named(word.value, folder));
+      if (key == nullptr || word.fate == Fate::kEmpty) continue;
+      if (!key->names_file && key->list.empty()) continue;
+      const std::string problem = key->names_file
+                                      ? problem_of_named(file_named(word.value, folder))
+                                      : problem_of_entry(index, *key, word.value, folder);
       ForeignWord& read = files_[index].words[i];  // files_ has grown
       read.note = problem;
       if (problem.empty()) read.fate = Fate::kTranslated;
+    }
+  }
+
+  // Reads an entry of the list of `key`. Returns why it cannot be read; empty: it is.
+  std::string problem_of_entry(ptrdiff_t index, const OtherKey& key, const std::string& entry,
+                               const std::filesystem::path& folder) {
+    std::filesystem::path named = key.list[1];
+    for (const ForeignWord& word : files_[index].words) {
+      if (word.name == key.list[0]) named = word.value;
+    }
+    const std::filesystem::path file = file_named(named / key.list[2], folder);
+    const std::string advice = "; write the name of the data's file in place of FILE";
+    if (file.empty()) return "there is no " + (named / key.list[2]).string() + advice;
+    try {
+      files_.push_back(read_foreign_entry(file, entry, named));
+      return "";
+    } catch (const ConfigError& error) {
+      return error.what() + advice;
     }
   }
 

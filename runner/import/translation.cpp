@@ -155,7 +155,7 @@ void Translation::translate(ForeignFile& file, const OtherTrainer& others) {
     });
     if (meaning != key->meanings.end()) {
       apply(*meaning, *table, *word);
-    } else if (!key->names_file) {
+    } else if (word->note.empty()) {
       word->note = "this value has no counterpart here";
     }
   }

@@ -144,6 +144,28 @@ ForeignFile read_foreign_file(const std::filesystem::path& file) {
   return read;
 }
 
+ForeignFile read_foreign_entry(const std::filesystem::path& file, const std::string& entry,
+                               const std::filesystem::path& folder) {
+  ForeignFile read{.name = visible_line(file.filename().string()), .trainer = nullptr};
+  const auto table =
+      std::ranges::find(other_trainers(), file.filename().string(), &OtherTrainer::name);
+  read.trainer = &*table;
+  const YAML::Node map = parse(file, read.name);
+  const YAML::Node node = map.IsMap() && map[entry] ? map[entry] : YAML::Node();
+  if (!node.IsMap())
+    throw ConfigError(read.name, "",
+                      "has no entry of this name (several data sets: join their files)");
+  size_t count = 0;
+  require_few(read.name, node, count);
+  Reader(read).read(node, "", YAML::Mark());
+  std::error_code unknown;
+  for (ForeignWord& word : read.words) {
+    const bool is_file = std::filesystem::is_regular_file(file.parent_path() / word.value, unknown);
+    if (is_file) word.value = (folder / word.value).string();
+  }
+  return read;
+}
+
 ForeignFile read_launch_line(const std::string& line) {
   ForeignFile read{.name = "--launch", .trainer = &other_trainers().front()};
   std::istringstream stream(line);

@@ -34,6 +34,11 @@ struct ForeignFile {
 // too, if it has none of the keys that mark a trainer's files.
 ForeignFile read_foreign_file(const std::filesystem::path& file);
 
+// Reads an entry of a file of entries, as its trainer's other files do, whose table has the file's
+// name. Values that name files beside it get `folder` before them. Throws ConfigError.
+ForeignFile read_foreign_entry(const std::filesystem::path& file, const std::string& entry,
+                               const std::filesystem::path& folder);
+
 // Reads the words --key value, --key=value, key=value and NAME=value.
 ForeignFile read_launch_line(const std::string& line);
 

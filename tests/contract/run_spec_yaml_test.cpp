@@ -290,9 +290,9 @@ TEST_CASE("the specifications of these tests leave no key as it is by default") 
   }
   std::erase(unchanged, "");
   // `bias` has one value. The specifications have other keys that exclude the other two.
-  CHECK(unchanged ==
-        std::vector<std::string>{"  bias: none", "    min_parameters: null", "  warmup_ratio: null",
-                                 "  sequences: null"});
+  CHECK(unchanged == std::vector<std::string>{"  bias: none", "  max_documents: null",
+                                              "    min_parameters: null", "  warmup_ratio: null",
+                                              "  sequences: null"});
 }
 
 TEST_CASE("paths of any spelling survive being written and read") {

@@ -79,6 +79,21 @@ def test_text(prepare, pieces, tmp_path, name):
     assert prepared.tokens == prepared.labels == expected
 
 
+@pytest.mark.parametrize("wanted", [1, 13, 39, 40, 41])
+def test_the_first_documents_only(try_prepare, prepare, pieces, tmp_path, wanted):
+    processor, tokenizer = pieces
+    documents = texts(1)
+    file = tmp_path / "a.jsonl"
+    file.write_text("\n".join(json.dumps({"text": document}) for document in documents))
+    data = {"kind": "text", "train": str(file), "tokenizer": str(tokenizer), "split_special_tokens": True}
+    assert prepare(data | {"max_documents": wanted}).tokens == [
+        [1, *processor.encode(document), 2] for document in documents[:wanted]]
+    file.write_text(json.dumps({"text": documents[0]}) + "\nno JSON\n")  # behind the first document
+    refused, _ = try_prepare(data | {"max_documents": 2})
+    assert refused.returncode == 2 and "a.jsonl:2" in refused.stderr
+    assert len(prepare(data | {"max_documents": 1}).tokens) == 1
+
+
 @pytest.mark.parametrize("template", [None, {"with_input": "{system}|{input}|{instruction}>", "without_input": "{system|You help.}{instruction}>"}])
 @pytest.mark.parametrize("name", ["a.jsonl", "a.parquet"])
 def test_instructions_with_system_and_history(prepare, pieces, tmp_path, template, name):

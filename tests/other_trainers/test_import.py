@@ -248,3 +248,40 @@ def test_a_plan_reads_the_translation(call, translated, trainer, tmp_path):
     rows = json.loads(done.stdout)
     assert [row["point"] for row in rows] == ["as given", "batch 4", "offload"]
     assert all(row["fit"] in ("fits", "tight") for row in rows)
+
+
+DATASET_INFO = {"chats": {"file_name": "chats.json", "formatting": "sharegpt", "columns": {"messages": "turns"},
+                          "tags": {"role_tag": "who", "content_tag": "says", "user_tag": "human"}},
+                "alpaca": {"file_name": "alpaca.json", "columns": {"prompt": "question", "response": "answer"}},
+                "hub": {"hf_hub_url": "someone/data"}}
+LLAMA_FACTORY = "model_name_or_path: some/model\nstage: sft\nfinetuning_type: lora\ncutoff_len: 512\n"
+
+
+@pytest.mark.parametrize("folder", [None, "sets"])
+@pytest.mark.parametrize("name, expected", [
+    ("chats", {"data.kind": "messages", "data.train": "chats.json", "data.columns.messages": "turns",
+               "data.columns.role": "who", "data.columns.content": "says"}),
+    ("alpaca", {"data.kind": "instructions", "data.train": "alpaca.json", "data.columns.instruction": "question",
+                "data.columns.output": "answer"}),
+])
+def test_the_entry_of_dataset_info_is_read(translated, tmp_path, folder, name, expected):
+    place = tmp_path / (folder or "data")
+    place.mkdir()
+    (place / "dataset_info.json").write_text(json.dumps(DATASET_INFO))
+    (place / expected["data.train"]).write_text("[]")
+    given = f"dataset: {name}\nmax_samples: 1000\n" + (f"dataset_dir: {folder}\n" if folder else "")
+    base, _, comments = translated(LLAMA_FACTORY + given)
+    found = {key: value for key, value in base.items() if key.startswith("data.")}
+    assert found == expected | {"data.train": f"{place.name}/{expected['data.train']}", "data.max_documents": 1000,
+                                "data.sequence_length": 512, "data.rows": "pad_to_longest"}
+    assert "Not translated" not in comments
+
+
+@pytest.mark.parametrize("name, why", [("chats, alpaca", "has no entry of this name (several data sets"),
+                                       ("hub", "write the file of this data set in place of FILE")])
+def test_a_data_set_that_is_no_single_file_is_named(translated, tmp_path, name, why):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/dataset_info.json").write_text(json.dumps(DATASET_INFO))
+    base, _, comments = translated(LLAMA_FACTORY + f"dataset: {name}\n")
+    assert base["data.train"] == "FILE" and why in comments
+    assert "there is no none/dataset_info.json" in translated(LLAMA_FACTORY + "dataset_dir: none\ndataset: x\n")[2]
