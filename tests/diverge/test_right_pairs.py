@@ -1,12 +1,14 @@
-"""Pairs of right runs that `diverge` once called different."""
+"""Pairs of right runs that `diverge` once called different, and the faults of broken runs."""
 
 import argparse
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmark"))
+BENCHMARK = Path(__file__).resolve().parents[1] / "benchmark"
+sys.path.append(str(BENCHMARK))
 
 from fingerprint_noise import answer  # noqa: E402
 
@@ -17,3 +19,7 @@ from fingerprint_noise import answer  # noqa: E402
 ])
 def test_right_pairs_are_not_called_different(runner, trainer, precision, number, seed):
     assert answer(argparse.Namespace(runner=runner, trainer=trainer, seed=seed, steps=8), precision, number) == ""
+
+
+def test_the_faults_of_a_broken_trainer_still_apply_to_the_source():
+    subprocess.run(["git", "apply", "--check", BENCHMARK / "breaks/breaks.patch"], cwd=BENCHMARK.parents[1], check=True)
