@@ -119,6 +119,13 @@ def on_gpu(spec: dict) -> dict:
     return spec | {"strategy": strategy, "device": "cuda"}
 
 
+def in_fp64(spec: dict) -> dict:
+    """Returns the run in fp64, without what excludes it."""
+    kept = {key: value for key, value in spec["optimizer"].items() if key not in ("state_dtype", "rounding")}
+    method = {"method": "lora"} if spec.get("method") == "qlora" else {}
+    return spec | method | {"precision": "fp64", "optimizer": kept, "device": "cpu"}
+
+
 def random_spec(draw: random.Random, articles: Path) -> dict:
     is_pairs = draw.random() < 0.25
     chosen_strategy = strategy(draw)

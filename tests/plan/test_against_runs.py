@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hostile.event_model import MS_BY_PART
 from planning import plans, request_of
-from random_runs import VOCABULARY, random_spec, write_articles
+from random_runs import VOCABULARY, in_fp64, random_spec, write_articles
 from trainer import check_ended_well, of_kind, read_events, start, wait_for, wait_until_well_ended
 
 CHECKPOINT_TOLERANCE = 1024  # bytes, for figures in trainer.json that only a run knows
@@ -58,13 +58,16 @@ def keep_prepared(folder: Path, results: Path) -> None:
 
 
 @pytest.mark.quick
-def test_plan_is_what_the_run_reports(trainer, seed, count, tmp_path):
-    draw = random.Random(seed)
+@pytest.mark.parametrize("precision", ["any", "fp64"])
+def test_plan_is_what_the_run_reports(trainer, seed, count, tmp_path, precision):
+    draw = random.Random(f"{seed} fp64" if precision == "fp64" else seed)
+    count = count if precision == "any" else max(1, count // 5)
     articles = write_articles(tmp_path / "articles.csv", draw)
     results = tmp_path / "results"
     unequal, moments, compositions, checkpoints = [], [], [], []
     for number in range(count):
         spec = random_spec(draw, articles)
+        spec = spec if precision == "any" else in_fp64(spec)
         folder = results / "runs" / "random" / str(number)
         processes = start(trainer, spec, folder)
         wait_until_well_ended(processes, folder)
