@@ -332,9 +332,10 @@ ComparedSteps compared(const std::array<ComparedRun, 2>& sides, std::optional<in
 
 // Says what the answer means for the losses, and how to learn more.
 std::string conclusion(const ComparedSteps& steps, std::optional<int64_t> parting, bool fp64) {
-  if (fp64) {
-    return fmt::format("  fp64   both were trained in it, so {} rounding\n",
-                       steps.has_difference ? "this is no" : "other differences are");
+  const bool is_answered = steps.has_difference || steps.last > 0;
+  if (fp64 && is_answered) {
+    return std::string("  fp64   both were trained in it, so ") +
+           (steps.has_difference ? "this is a fault\n" : "other differences are rounding\n");
   }
   if (steps.has_difference || !parting) return "";
   if (steps.last < *parting) {
@@ -397,9 +398,8 @@ CommandFunction add_diverge_command(CLI::App& command) {
       .add_option("--step", arguments->step, "Compare up to this step; default: where losses part")
       ->option_text("N")
       ->check(number_within(1, kMostSteps, "from 1 to 1000000000"));
-  command.add_flag(
-      "--fp64", arguments->fp64,
-      "Train both again in fp64 on this host's CPUs: what then differs is no rounding");
+  command.add_flag("--fp64", arguments->fp64,
+                   "Train both again in fp64 on this host's CPUs: what then differs is a fault");
   command.add_flag("--rerun", arguments->rerun, "Train again, even if an earlier call did");
   add_results_option(command, arguments->results);
   command.add_option("--trainer", arguments->trainer)->group("");
