@@ -4,7 +4,6 @@
 #include <parquet/arrow/reader.h>
 
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 
 #include "base/text/utf8.h"
 #include "formats/data/parquet_rows.h"
@@ -18,16 +17,6 @@ using nlohmann::ordered_json;
 // The rows that are decoded at a time, and the most memory for them, whatever the file claims.
 constexpr int64_t kRowsAtOnce = 16;
 constexpr int64_t kMostBytes = 256 << 20;
-
-void check(const arrow::Status& status) {
-  if (!status.ok()) throw std::runtime_error(status.message());
-}
-
-template <typename T>
-T value_or_throw(arrow::Result<T> result) {
-  check(result.status());
-  return std::move(result).ValueUnsafe();
-}
 
 ordered_json json_of(const arrow::Array& array, int64_t i);
 

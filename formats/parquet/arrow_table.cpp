@@ -1,8 +1,8 @@
 // Writes rows as Parquet through Apache Arrow: a group of rows at a time, in bounded memory.
+#include <arrow/api.h>
 #include <arrow/io/interfaces.h>
-#include <parquet/stream_writer.h>
-
-#include <cmath>
+#include <arrow/json/api.h>
+#include <parquet/arrow/writer.h>
 
 #include "base/text/utf8.h"
 #include "formats/data/parquet_table.h"
@@ -11,19 +11,13 @@
 namespace fsdp {
 namespace {
 
-using parquet::LogicalType;
-using parquet::Type;
-
 constexpr int64_t kRowsOfGroup = 1 << 14;
+constexpr size_t kBytesAtOnce = 256 << 10;  // Arrow's parser takes at most 100,000 rows
 
-parquet::schema::NodePtr node_of(const ParquetColumn& column) {
-  constexpr Type::type kTypes[] = {Type::BYTE_ARRAY, Type::DOUBLE, Type::INT64, Type::BOOLEAN};
-  const auto meaning = column.type == ColumnType::kText      ? LogicalType::String()
-                       : column.type == ColumnType::kInteger ? LogicalType::Int(64, true)
-                                                             : LogicalType::None();
-  return parquet::schema::PrimitiveNode::Make(valid_utf8(column.name),
-                                              parquet::Repetition::OPTIONAL, meaning,
-                                              kTypes[static_cast<size_t>(column.type)]);
+std::shared_ptr<arrow::DataType> type_of(ColumnType type) {
+  const std::shared_ptr<arrow::DataType> types[] = {arrow::utf8(), arrow::float64(), arrow::int64(),
+                                                    arrow::boolean()};
+  return types[static_cast<size_t>(type)];
 }
 
 class Sink : public arrow::io::OutputStream {
@@ -47,58 +41,48 @@ class Sink : public arrow::io::OutputStream {
 class ArrowTable : public ParquetTable {
  public:
   ArrowTable(const std::vector<ParquetColumn>& columns, WriteBytes write) {
-    parquet::schema::NodeVector nodes;
+    arrow::FieldVector fields;
     for (const ParquetColumn& column : columns) {
-      nodes.push_back(node_of(column));
-      types_.push_back(column.type);
+      fields.push_back(arrow::field(valid_utf8(column.name), type_of(column.type)));
     }
-    const auto root =
-        parquet::schema::GroupNode::Make("schema", parquet::Repetition::REQUIRED, nodes);
-    auto file =
-        parquet::ParquetFileWriter::Open(std::make_shared<Sink>(std::move(write)),
-                                         std::static_pointer_cast<parquet::schema::GroupNode>(root),
+    parse_.explicit_schema = arrow::schema(fields);
+    file_ = value_or_throw(
+        parquet::arrow::FileWriter::Open(*parse_.explicit_schema, arrow::system_memory_pool(),
+                                         std::make_shared<Sink>(std::move(write)),
                                          parquet::WriterProperties::Builder()
                                              .memory_pool(arrow::system_memory_pool())
+                                             ->max_row_group_length(kRowsOfGroup)
                                              ->compression(parquet::Compression::SNAPPY)
-                                             ->build());
-    file_ = file.get();
-    rows_ = parquet::StreamWriter(std::move(file));
-    rows_.SetMaxRowGroupSize(0);  // by rows instead
+                                             ->build()));
   }
 
-  void add(const ParquetValue& value) override {
-    with_standard_errors([&] {
-      add_to(types_[static_cast<size_t>(rows_.current_column())], value);
-      if (rows_.current_column() < rows_.num_columns()) return;
-      rows_.EndRow();
-      if (rows_.current_row() % kRowsOfGroup == 0) rows_.EndRowGroup();
-    });
+  void add(std::string row) override {
+    constexpr std::string_view kEmpty = R"(:"")";  // not within a text, which has \" for a quote
+    for (size_t at = row.find(kEmpty); at != row.npos; at = row.find(kEmpty, at)) {
+      row.replace(at, kEmpty.size(), ":null");
+    }
+    rows_ += row + '\n';
+    if (rows_.size() >= kBytesAtOnce) write_rows();
   }
 
   void close() override {
-    with_standard_errors([&] { file_->Close(); });
+    if (!rows_.empty()) write_rows();
+    with_standard_errors([&] { check(file_->Close()); });
   }
 
  private:
-  void add_to(ColumnType type, const ParquetValue& value) {
-    const auto* const integer = std::get_if<int64_t>(&value);
-    if (std::holds_alternative<std::monostate>(value)) {
-      rows_.SkipColumns(1);
-    } else if (type == ColumnType::kReal) {
-      const double real = integer ? static_cast<double>(*integer) : std::get<double>(value);
-      rows_ << (std::isfinite(real) ? std::optional(real) : std::nullopt);
-    } else if (type == ColumnType::kInteger) {
-      rows_ << std::get<int64_t>(value);
-    } else if (type == ColumnType::kBool) {
-      rows_ << std::get<bool>(value);
-    } else {
-      rows_ << valid_utf8(std::get<std::string_view>(value));
-    }
+  void write_rows() {
+    with_standard_errors([&] {
+      const auto batch =
+          value_or_throw(arrow::json::ParseOne(parse_, std::make_shared<arrow::Buffer>(rows_)));
+      check(file_->WriteRecordBatch(*batch));
+    });
+    rows_.clear();
   }
 
-  std::vector<ColumnType> types_;
-  parquet::StreamWriter rows_;
-  parquet::ParquetFileWriter* file_ = nullptr;  // of rows_
+  arrow::json::ParseOptions parse_;
+  std::unique_ptr<parquet::arrow::FileWriter> file_;
+  std::string rows_;  // JSON lines that are not yet written
 };
 
 }  // namespace

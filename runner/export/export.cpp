@@ -55,17 +55,11 @@ class TableFile {
   TableFile& operator=(const TableFile&) = delete;
 
   void add(const Parts&... parts) {
-    if (format_ == ExportFormat::kParquet) {
-      const auto add_value = [&](auto, auto& value, auto&&...) {
-        parquet_->add(parquet_value(value));
-      };
-      return visit_all(add_value, parts...);
-    }
     const auto add_value = [](std::string& line, auto, auto& value) { append_csv(line, value); };
     if (format_ == ExportFormat::kCsv) return write_csv(add_value, parts...);
     JsonObject row;
     (row.add_fields(parts), ...);
-    file_.write(row.text() + '\n');
+    parquet_ ? parquet_->add(row.text()) : file_.write(row.text() + '\n');
   }
 
   void close() {

@@ -158,14 +158,18 @@ std::string json_lines(const std::vector<std::string>& items) {
   return fmt::format("[{}{}]", items.empty() ? "" : "\n", fmt::join(items, ",\n"));
 }
 
-// Returns each row as an object.
-std::vector<std::string> json_rows(const Table& table) {
+// Returns each row as an object. In Parquet, a column of text has only text: a class's table of
+// several figures may have numbers there.
+std::vector<std::string> json_rows(const Table& table, bool is_for_parquet = false) {
   std::vector<std::string> rows;
   for (const Block& block : table.blocks) {
     for (const Row& row : block.rows) {
       JsonObject object;
       for (size_t i = 0; i < row.cells.size(); ++i) {
-        object.add(table.columns[i].name, row.cells[i].value);
+        const Column& column = table.columns[i];
+        const Value& value = row.cells[i].value;
+        const bool is_text = is_for_parquet && column.type == ColumnType::kText;
+        object.add(column.name, is_text && number_of(value) ? Value(json_text(value)) : value);
       }
       rows.push_back(object.text());
     }
@@ -360,17 +364,7 @@ std::string table_parquet(const Table& table) {
     return ParquetColumn{column.name, column.type};
   });
   const auto file = new_parquet_table(columns, [&](std::string_view more) { bytes += more; });
-  for (const Block& block : table.blocks) {
-    for (const Row& row : block.rows) {
-      for (size_t i = 0; i < row.cells.size(); ++i) {
-        const Value& value = row.cells[i].value;
-        // A class's table of several figures may have numbers in a column of text.
-        std::string number;
-        if (columns[i].type == ColumnType::kText && number_of(value)) append_csv(number, value);
-        file->add(number.empty() ? parquet_value(value) : parquet_value(number));
-      }
-    }
-  }
+  for (const std::string& row : json_rows(table, /*is_for_parquet=*/true)) file->add(row);
   file->close();
   return bytes;
 }
