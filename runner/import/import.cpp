@@ -38,40 +38,36 @@ class SourceReader {
 
   // Throws ConfigError.
   void read(const std::filesystem::path& path) {
-    files_.push_back(read_foreign_file(path));
-    read_named(std::ssize(files_) - 1, std::filesystem::absolute(path).parent_path());
+    ForeignFile& file = files_.emplace_back(read_foreign_file(path));
+    read_named(file, std::filesystem::absolute(path).parent_path());
   }
 
   void read_launch(const std::string& line) {
-    const ptrdiff_t index = std::ssize(files_);
-    files_.push_back(read_launch_line(line));
-    read_named(index, std::filesystem::current_path());
-    std::rotate(files_.begin() + index, files_.begin() + index + 1, files_.end());  // to the end
+    ForeignFile launch = read_launch_line(line);
+    read_named(launch, std::filesystem::current_path());
+    files_.push_back(std::move(launch));
   }
 
-  std::vector<ForeignFile> take() { return std::move(files_); }
+  std::deque<ForeignFile> take() { return std::move(files_); }
 
  private:
-  void read_named(ptrdiff_t index, const std::filesystem::path& folder) {
-    for (size_t i = 0; i < files_[index].words.size(); ++i) {
-      const ForeignWord& word = files_[index].words[i];
-      const OtherKey* key = files_[index].trainer->find(word.name);
+  void read_named(ForeignFile& file, const std::filesystem::path& folder) {
+    for (ForeignWord& word : file.words) {
+      const OtherKey* key = file.trainer->find(word.name);
       if (key == nullptr || word.fate == Fate::kEmpty) continue;
       if (!key->names_file && key->list.empty()) continue;
-      const std::string problem = key->names_file
-                                      ? problem_of_named(file_named(word.value, folder))
-                                      : problem_of_entry(index, *key, word.value, folder);
-      ForeignWord& read = files_[index].words[i];  // files_ has grown
-      read.note = problem;
-      if (problem.empty()) read.fate = Fate::kTranslated;
+      word.note = key->names_file ? problem_of_named(file_named(word.value, folder))
+                                  : problem_of_entry(file, *key, word.value, folder);
+      if (word.note.empty()) word.fate = Fate::kTranslated;
     }
   }
 
-  // Reads an entry of the list of `key`. Returns why it cannot be read; empty: it is.
-  std::string problem_of_entry(ptrdiff_t index, const OtherKey& key, const std::string& entry,
+  // Reads an entry of the list of the key, which the file `by` has. Returns why it cannot be read;
+  // empty: it is.
+  std::string problem_of_entry(const ForeignFile& by, const OtherKey& key, const std::string& entry,
                                const std::filesystem::path& folder) {
     std::filesystem::path named = key.list[1];
-    for (const ForeignWord& word : files_[index].words) {
+    for (const ForeignWord& word : by.words) {
       if (word.name == key.list[0]) named = word.value;
     }
     const std::filesystem::path file = file_named(named / key.list[2], folder);
@@ -106,14 +102,14 @@ class SourceReader {
   }
 
   std::vector<std::filesystem::path> known_;
-  std::vector<ForeignFile> files_;
+  std::deque<ForeignFile> files_;  // they stay where they are when others are read
 };
 
-std::vector<ForeignFile> read_sources(const ImportSources& sources) {
+std::deque<ForeignFile> read_sources(const ImportSources& sources) {
   SourceReader reader(sources.files);
   for (const std::filesystem::path& file : sources.files) reader.read(file);
   if (!sources.launch.empty()) reader.read_launch(sources.launch);
-  std::vector<ForeignFile> files = reader.take();
+  std::deque<ForeignFile> files = reader.take();
   if (files.size() == 1) {
     for (ForeignWord& word : files.front().words) {
       word.place.replace(0, files.front().name.size() + 1, "line ");
@@ -177,7 +173,7 @@ std::string comment(const std::string& text) {
 }
 
 // Returns a line with the names of the words of one fate; empty: there are none.
-std::string list_of(const std::vector<ForeignFile>& files, Fate fate, const char* title) {
+std::string list_of(const std::deque<ForeignFile>& files, Fate fate, const char* title) {
   std::vector<std::string> names;
   for (const ForeignFile& file : files) {
     for (const ForeignWord& word : file.words) {
@@ -189,7 +185,7 @@ std::string list_of(const std::vector<ForeignFile>& files, Fate fate, const char
 }
 
 // Returns comments that say what came of every key that the experiment does not have as it was.
-std::string fates_of(const std::vector<ForeignFile>& files) {
+std::string fates_of(const std::deque<ForeignFile>& files) {
   constexpr size_t kMostOfValue = 60;
   std::string lost, different;
   for (const ForeignFile& file : files) {
@@ -226,7 +222,7 @@ int64_t ranks_of(const Translation& translation) {
          (is_of_node ? translation.integer("slurm.nodes", 1) : 1);
 }
 
-std::string experiment_text(const std::string& name, const std::vector<ForeignFile>& files,
+std::string experiment_text(const std::string& name, const std::deque<ForeignFile>& files,
                             const Translation& translation) {
   std::vector<std::string> sources, base, strategy, origins;
   for (const ForeignFile& file : files) {
@@ -253,18 +249,15 @@ std::string experiment_text(const std::string& name, const std::vector<ForeignFi
   if (!origins.empty()) {
     text += comment(visible_line(fmt::format("strategy: {}", fmt::join(origins, ", "))));
   }
-  if (translation.find("model.source") == nullptr)
-    text += "# No model is named: give model.source.\n";
-  if (translation.find("data.train") == nullptr) {
-    text +=
-        "# No data is named: the shipped games of chess stand for it. Give data.kind and "
-        "data.train.\n";
-  }
-  if (translation.find("data.sequence_length") == nullptr) {
-    text += "# No length of rows is named: give data.sequence_length.\n";
-  }
-  if (translation.find("strategy.ranks") == nullptr) {
-    text += "# No number of GPUs is named: 1. Give another with --ranks N or --launch LINE.\n";
+  constexpr std::pair<const char*, const char*> kRemarks[] = {
+      {"model.source", "No model is named: give model.source."},
+      {"data.train",
+       "No data is named: the shipped games of chess stand for it. Give data.kind and data.train."},
+      {"data.sequence_length", "No length of rows is named: give data.sequence_length."},
+      {"strategy.ranks",
+       "No number of GPUs is named: 1. Give another with --ranks N or --launch LINE."}};
+  for (const auto& [missing, remark] : kRemarks) {
+    if (translation.find(missing) == nullptr) text += fmt::format("# {}\n", remark);
   }
   text += "\nexperiment: ";
   append_json_string(text, name);
@@ -288,7 +281,7 @@ std::string experiment_name(const ImportSources& sources) {
 }  // namespace
 
 Imported import_experiment(const ImportSources& sources) {
-  std::vector<ForeignFile> files = read_sources(sources);
+  std::deque<ForeignFile> files = read_sources(sources);
   Translation translation;
   for (ForeignFile& file : files) {
     translation.translate(file, file.is_launch_line() ? *files.front().trainer : *file.trainer);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -20,8 +21,8 @@ struct ImportSources {
 };
 
 struct Imported {
-  std::vector<ForeignFile> files;  // with those that the files name; the launch line is last
-  std::string experiment;          // an experiment's text, with what came of every key in comments
+  std::deque<ForeignFile> files;  // with those that the files name; the launch line is last
+  std::string experiment;         // an experiment's text, with what came of every key in comments
 };
 
 // Throws ConfigError if a file cannot be read or is of no known trainer.
