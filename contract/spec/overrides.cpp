@@ -262,10 +262,7 @@ void Overrides::read_value_of(size_t key, const YamlEntry& entry) {
 }
 
 void Overrides::clear_alternatives(const YamlEntry& entry) {
-  for (const auto& [one, other] : alternatives()) {
-    const bool is_one = is_at_or_below(entry.path, one);
-    if (!is_one && !is_at_or_below(entry.path, other)) continue;
-    const std::string_view excluded = is_one ? other : one;
+  for (const std::string_view excluded : alternatives_to(entry.path)) {
     // model.config does not clear an earlier model.source. SpecDraft refuses the two together.
     const bool clears = excluded != "model.source";
     for (const Given& given : given_) {

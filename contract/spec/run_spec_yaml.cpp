@@ -207,16 +207,22 @@ bool is_at_or_below(std::string_view key, std::string_view section) {
   return key.starts_with(section) && (key.size() == section.size() || key[section.size()] == '.');
 }
 
+std::vector<std::string_view> alternatives_to(std::string_view key) {
+  std::vector<std::string_view> excluded;
+  for (const auto& [one, other] : alternatives()) {
+    if (is_at_or_below(key, one)) excluded.push_back(other);
+    if (is_at_or_below(key, other)) excluded.push_back(one);
+  }
+  return excluded;
+}
+
 std::string_view taken_instead(const RunSpec& spec, const RunSpecKey& key) {
   if (key.is_nullable) return "";  // it is null then, and counts as absent
   std::string_view taken;
-  for (const auto& [one, other] : alternatives()) {
-    for (const auto& [section, instead] : {std::pair(one, other), std::pair(other, one)}) {
-      if (!is_at_or_below(key.name, section)) continue;
-      const RunSpecKey* replacement = find_run_spec_key(instead);
-      if (replacement && replacement->is_nullable && replacement->is_given(spec)) {
-        taken = replacement->name;
-      }
+  for (const std::string_view instead : alternatives_to(key.name)) {
+    const RunSpecKey* replacement = find_run_spec_key(instead);
+    if (replacement && replacement->is_nullable && replacement->is_given(spec)) {
+      taken = replacement->name;
     }
   }
   return taken;

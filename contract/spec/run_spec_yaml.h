@@ -80,6 +80,9 @@ struct Alternatives {
 
 const std::vector<Alternatives>& alternatives();
 
+// Returns the keys and sections that a run with this key does not have.
+std::vector<std::string_view> alternatives_to(std::string_view key);
+
 bool is_at_or_below(std::string_view key, std::string_view section);
 
 // Returns the name of the alternative that `spec` gives instead of `key`, such as "model.source"

@@ -91,12 +91,9 @@ constexpr const char* kModelConfig = "model.config";
 
 // Returns the key of the profile that excludes `key`, with its place. Empty if there is none.
 std::string exclusion_of(const std::string& key, const Profile& profile) {
-  for (const auto& [one, other] : alternatives()) {
-    for (const auto& [section, excluding] : {std::pair(one, other), std::pair(other, one)}) {
-      if (!is_at_or_below(key, section)) continue;
-      const std::string place = profile.set.place(excluding);
-      if (!place.empty()) return fmt::format("{} ({}), which excludes it", excluding, place);
-    }
+  for (const std::string_view excluding : alternatives_to(key)) {
+    const std::string place = profile.set.place(excluding);
+    if (!place.empty()) return fmt::format("{} ({}), which excludes it", excluding, place);
   }
   return "";
 }

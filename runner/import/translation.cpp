@@ -93,10 +93,7 @@ void Translation::erase(std::string_view name, const ImportedKey& by) {
 
 void Translation::set(ImportedKey key) {
   erase(key.name, key);
-  for (const auto& [one, other] : alternatives()) {
-    if (is_at_or_below(key.name, one)) erase(other, key);
-    if (is_at_or_below(key.name, other)) erase(one, key);
-  }
+  for (const std::string_view excluded : alternatives_to(key.name)) erase(excluded, key);
   keys_.push_back(std::move(key));
 }
 
@@ -114,11 +111,8 @@ void Translation::apply(const ValueMeaning& meaning, const OtherTrainer& trainer
   std::vector<ImportedKey> keys;
   for (const auto& [name, setting] : meaning.settings) {
     std::string text = setting_text(setting, in_our_words(word.value, trainer));
+    if (!problem_of(name, text).empty()) text = as_integer(text);
     std::string problem = problem_of(name, text);
-    if (!problem.empty() && problem_of(name, as_integer(text)).empty()) {
-      text = as_integer(text);
-      problem.clear();
-    }
     // An expression of ours refers to our keys.
     if (word.value.find("${") != std::string::npos) problem = "refers to another key";
     if (!problem.empty()) {
@@ -162,17 +156,13 @@ void Translation::translate(ForeignFile& file, const OtherTrainer& others) {
 }
 
 void Translation::add_defaults(const OtherTrainer& trainer) {
+  const auto is_given = [&](std::string_view section) {
+    return std::ranges::any_of(
+        keys_, [&](const ImportedKey& key) { return is_at_or_below(key.name, section); });
+  };
   for (const auto& [name, value] : trainer.defaults) {
-    const auto is_given = [&](std::string_view section) {
-      return std::ranges::any_of(
-          keys_, [&](const ImportedKey& key) { return is_at_or_below(key.name, section); });
-    };
-    bool is_decided = is_given(name);
-    for (const auto& [one, other] : alternatives()) {
-      if (name == one) is_decided = is_decided || is_given(other);
-      if (name == other) is_decided = is_decided || is_given(one);
-    }
-    if (!is_decided) set({name, value, "default of " + trainer.name});
+    if (is_given(name) || std::ranges::any_of(alternatives_to(name), is_given)) continue;
+    set({name, value, "default of " + trainer.name});
   }
 }
 
