@@ -5,11 +5,17 @@
 #include <cctype>
 #include <cmath>
 #include <numeric>
+#include <regex>
 
 namespace fsdp {
 
 // This type compares an int64_t and a double exactly.
 static_assert(std::numeric_limits<long double>::digits >= 63);
+
+bool TextForm::matches(std::string_view text) const {
+  if (holds) return holds(text);
+  return std::regex_match(text.begin(), text.end(), std::regex(pattern.begin(), pattern.end()));
+}
 
 bool Range::contains(long double value) const {
   const bool above = minimum_excluded ? value > minimum : value >= minimum;

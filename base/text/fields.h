@@ -30,12 +30,14 @@ namespace fsdp {
 
 // A form that text must have.
 struct TextForm {
-  std::string_view description;          // "one line of text"
-  bool (*holds)(std::string_view text);  // null: any line without control characters
-  std::string_view dropped_prefix{};     // may precede the text and is dropped
+  std::string_view description;       // "one line of text"
+  std::string_view pattern;           // a regular expression of the whole text
+  std::string_view dropped_prefix{};  // may precede the text and is dropped
   bool may_be_empty = true;
-  // The form as a regular expression of the whole text, for editors. Empty: any text.
-  std::string_view pattern{};
+  bool (*holds)(std::string_view text) = nullptr;  // null: the text is as the pattern says
+
+  // `text` has no control characters, which no form has, and no dropped prefix.
+  bool matches(std::string_view text) const;
 };
 
 // The names on a Hugging Face hub that a key accepts instead of a path (see hub_name.h).

@@ -60,11 +60,7 @@ std::span<const ModelFamily> families() {
 Range known_architecture() {
   static const std::string kNames = known_architectures("", "");
   static const std::string kPattern = known_architectures("", "", "|");
-  static const TextForm kForm{
-      .description = kNames,
-      .holds = [](std::string_view name) { return find_family(name) != nullptr; },
-      .may_be_empty = false,
-      .pattern = kPattern};
+  static const TextForm kForm{.description = kNames, .pattern = kPattern, .may_be_empty = false};
   return {.form = &kForm};
 }
 

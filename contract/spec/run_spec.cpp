@@ -6,7 +6,6 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
-#include <regex>
 #include <sstream>
 
 #include "base/text/config_error.h"
@@ -20,33 +19,24 @@ namespace fsdp {
 
 namespace {
 
-bool matches(std::string_view text, const char* pattern) {
-  return std::regex_match(text.begin(), text.end(), std::regex(pattern));
-}
-
-constexpr const char* kTimePattern = R"(\d{1,9}(:\d{1,9}){0,2}|\d{1,9}-\d{1,9}(:\d{1,9}){0,2})";
-constexpr const char* kMemoryPattern = R"(\d{1,12}[KMGTkmgt]?)";
-constexpr const char* kAssignmentPattern = "[A-Za-z_][A-Za-z0-9_]*=.*";
-
-constexpr TextForm kOneLine{
-    .description = "one line of text", .holds = nullptr, .pattern = R"([^\x00-\x1f\x7f]+)"};
+// A regular expression takes the stack of a long text.
+constexpr TextForm kOneLine{.description = "one line of text",
+                            .pattern = R"([^\x00-\x1f\x7f]+)",
+                            .holds = [](std::string_view) { return true; }};
 constexpr TextForm kSlurmTime{
     .description = "a time as Slurm writes it: minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM, D-HH:MM:SS",
-    .holds = [](std::string_view text) { return matches(text, kTimePattern); },
-    .pattern = kTimePattern};
+    .pattern = R"(\d{1,9}(:\d{1,9}){0,2}|\d{1,9}-\d{1,9}(:\d{1,9}){0,2})"};
 constexpr TextForm kSlurmMemory{
     .description = "MiB or, with K, M, G or T, another unit: 4000, 16G; 0: all of a node's",
-    .holds = [](std::string_view text) { return matches(text, kMemoryPattern); },
-    .pattern = kMemoryPattern};
+    .pattern = R"(\d{1,12}[KMGTkmgt]?)"};
 constexpr TextForm kAssignment{
     .description = "NAME=value, of which NAME has letters, digits and _ and begins with no digit",
-    .holds = [](std::string_view text) { return matches(text, kAssignmentPattern); },
-    .pattern = kAssignmentPattern};
+    .pattern = "[A-Za-z_][A-Za-z0-9_]*=.*"};
 constexpr TextForm kSbatchOption{
     .description = "an option such as --nice=100",
-    .holds = [](std::string_view text) { return text.starts_with("--") && text.size() > 2; },
+    .pattern = "(#SBATCH )?--.+",
     .dropped_prefix = "#SBATCH ",
-    .pattern = "(#SBATCH )?--.+"};
+    .holds = [](std::string_view text) { return text.starts_with("--") && text.size() > 2; }};
 
 }  // namespace
 

@@ -69,7 +69,7 @@ bool read_value(element json, T& value) {
 
 bool has_form(const std::string& text, const TextForm* form) {
   if (!form || (text.empty() && form->may_be_empty)) return true;
-  return !holds_control_characters(text) && (!form->holds || form->holds(text));
+  return !holds_control_characters(text) && form->matches(text);
 }
 
 // True unless `about` is the range of a number or the form of a text, and the value is not in it.

@@ -191,10 +191,7 @@ constexpr auto enum_names(OnNonFinite) { return std::array{"stop"sv, "skip"sv}; 
 
 // The parameters that weight decay can leave out.
 inline Range undecayed() {
-  static const TextForm kForm{
-      .description = "norm or bias",
-      .holds = [](std::string_view text) { return text == "norm" || text == "bias"; },
-      .pattern = "norm|bias"};
+  static constexpr TextForm kForm{.description = "norm or bias", .pattern = "norm|bias"};
   return {.form = &kForm};
 }
 
@@ -291,8 +288,8 @@ struct ScheduleSpec {
 // Names of steps.
 inline Range chosen_steps() {
   static const TextForm kForm{.description = "7, 3-9 or every 10",
-                              .holds = names_steps,
-                              .pattern = R"((every )?0*[1-9]\d*|0*[1-9]\d*-0*[1-9]\d*)"};
+                              .pattern = R"((every )?0*[1-9]\d*|0*[1-9]\d*-0*[1-9]\d*)",
+                              .holds = names_steps};
   return {.form = &kForm};
 }
 

@@ -272,7 +272,7 @@ std::string read_text(const YamlEntry& entry, const Range& range, const std::str
   }
   require_one_line(text, entry, allowed);
   const bool is_free = text.empty() && range.form->may_be_empty;
-  if (!is_free && range.form->holds && !range.form->holds(text)) {
+  if (!is_free && !range.form->matches(text)) {
     refuse_value(entry, found(entry.value) + " is not one of its values; allowed: " + allowed);
   }
   return std::string(text);

@@ -138,7 +138,7 @@ std::string environment(const SlurmSpec& slurm) {
   std::vector<std::string> lines;
   for (const std::string& variable : slurm.environment) {
     const size_t value = variable.find('=') + 1;
-    if (!assignment().form->holds(variable.substr(0, value))) {
+    if (!assignment().form->matches(variable.substr(0, value))) {
       throw ConfigError("", "slurm.environment", "'" + variable + "' is not NAME=value");
     }
     lines.push_back("export " + variable.substr(0, value) +

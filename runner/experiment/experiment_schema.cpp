@@ -56,10 +56,10 @@ Json text_schema(const Range& range, const char* excluded) {
   Json schema = {{"type", {"string"}}};
   for (const auto& [type, text] :
        {std::pair("number", "1.5"), {"integer", "1"}, {"boolean", "true"}}) {
-    if (!form || !form->holds || form->holds(text)) schema["type"].push_back(type);
+    if (!form || form->matches(text)) schema["type"].push_back(type);
   }
   schema["not"] = {{"type", "string"}, {"pattern", excluded}};
-  if (form && !form->pattern.empty()) {
+  if (form) {
     schema["pattern"] = fmt::format("^({}){}$", form->pattern, form->may_be_empty ? "?" : "");
   }
   return schema;
