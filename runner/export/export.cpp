@@ -344,7 +344,11 @@ void export_runs(const Store& store, std::span<const ComparisonRow> rows,
     throw ConfigError("--format", "",
                       "no run has left a trace: set train.trace_steps: 2, and run again");
   }
-  if (!upload_script(options.format).empty()) write_upload(folder, options.format);
+  const std::string_view script = upload_script(options.format);
+  if (script.empty()) return;
+  OutputFile upload(folder / "upload.py");
+  upload.write(script);
+  upload.close();
 }
 
 }  // namespace fsdp

@@ -91,8 +91,6 @@ void write_traces(const RankTraces& traces, const std::filesystem::path& folder)
 // nothing, because its user may have no network or no account. Empty: the format is not of a
 // tracker.
 std::string_view upload_script(ExportFormat format);
-// Writes upload.py into `folder`, beside the folders of the runs.
-void write_upload(const std::filesystem::path& folder, ExportFormat format);
 
 // CRC-32C (Castagnoli) of `bytes`.
 uint32_t crc32c(std::string_view bytes);

@@ -36,12 +36,6 @@ std::filesystem::path newest_checkpoint(const Store& store, const ComparisonRow&
   return newest;
 }
 
-void write_file(const std::filesystem::path& path, std::string_view bytes) {
-  OutputFile file(path);
-  file.write(bytes);
-  file.close();
-}
-
 template <typename Value>
 nlohmann::ordered_json json_of(const Value& value) {
   return nlohmann::ordered_json::parse(json_text(value));
@@ -71,8 +65,9 @@ void write_tracked(const Store& store, const ComparisonRow& run, const Origin& o
     const auto checkpoint = newest_checkpoint(store, run, options.results);
     if (!checkpoint.empty()) about["checkpoint"] = checkpoint.string();
   }
-  write_file(folder / "facts.json",
-             about.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n');
+  OutputFile file(folder / "facts.json");
+  file.write(about.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n');
+  file.close();
 
   OutputFile history(folder / "history.jsonl");
   for (const Moment& moment : moments_of(store, run.run, static_cast<int>(*run.attempt))) {
@@ -82,10 +77,6 @@ void write_tracked(const Store& store, const ComparisonRow& run, const Origin& o
     history.write(line.text() + '\n');
   }
   history.close();
-}
-
-void write_upload(const std::filesystem::path& folder, ExportFormat format) {
-  write_file(folder / "upload.py", upload_script(format));
 }
 
 }  // namespace fsdp

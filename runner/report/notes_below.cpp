@@ -138,9 +138,8 @@ std::string use_of_requests(const ComparisonRow& run, bool only_if_too_large) {
     used.push_back(fmt::format("GPUs busy {:.0f} %", *run.gpu_utilization_percent_mean));
   }
   if (run.device_memory_bytes && run.memory_reserved_bytes_max) {
-    used.push_back(fmt::format("{} of {} GiB of a GPU",
-                               gibibytes(static_cast<double>(*run.memory_reserved_bytes_max)),
-                               gibibytes(static_cast<double>(*run.device_memory_bytes))));
+    used.push_back(fmt::format("{} of {} GiB of a GPU", gibibytes(run.memory_reserved_bytes_max),
+                               gibibytes(run.device_memory_bytes)));
   }
   if (const auto cores = run.cpu_cores_used_max) {
     used.push_back(fmt::format("{:.1f} of {} a rank", *cores, counted(asked.cpus_per_task, "CPU")));
@@ -153,8 +152,8 @@ std::string use_of_requests(const ComparisonRow& run, bool only_if_too_large) {
   const std::optional<int64_t> node_bytes = node_memory_bytes(asked);
   if (node_bytes && run.memory_node_bytes_max) {
     const auto bytes = static_cast<double>(*run.memory_node_bytes_max);
-    used.push_back(fmt::format("{} of {} GiB of a node's memory", gibibytes(bytes),
-                               gibibytes(static_cast<double>(*node_bytes))));
+    used.push_back(
+        fmt::format("{} of {} GiB of a node's memory", gibibytes(bytes), gibibytes(node_bytes)));
     if (bytes < kLeastPartUsed * static_cast<double>(*node_bytes)) {
       constexpr double kSpare = 1.25;
       too_large.push_back(

@@ -192,12 +192,8 @@ std::vector<Recorded<Body>> Store::events(int64_t run_id, int attempt, int most,
                                           const Recorded<Body>* after) const {
   const auto [table, number] = event_table<Body>;
   const std::string place = fmt::format("rank, {}", number);
-  int64_t last = 0;
-  if constexpr (std::same_as<Body, StepDone>) {
-    if (after) last = after->body.step;
-  } else {
-    if (after) last = after->sequence;
-  }
+  int64_t last = after ? after->sequence : 0;
+  if constexpr (std::same_as<Body, StepDone>) last = after ? after->body.step : 0;
   return sql(select<Recorded<Body>>(table + kOfAttempt + " and (" + place + ") > (?, ?) order by " +
                                     place + " limit ?"))
       .template rows<Recorded<Body>>(run_id, attempt, after ? after->rank : -1, last, most);
