@@ -22,6 +22,8 @@ std::optional<double> first_segment(const Pairs& differing, double most) {
   return static_cast<double>(first) / kProjections;
 }
 
+// Adds the rows that differ, and the ranks that read them. If these are all the rows of some ranks,
+// they are the cause.
 void add_rows(const StepOfRun& one, const StepOfRun& other, const Pairs& differing,
               FirstDifference& found) {
   for (const Pair& pair : differing) {
@@ -29,19 +31,15 @@ void add_rows(const StepOfRun& one, const StepOfRun& other, const Pairs& differi
   }
   std::ranges::sort(found.rows);
   for (const StepOfRun* run : {&one, &other}) {
+    const int64_t all_ranks = run->step.begin.ranks;
     std::set<int64_t> ranks;
     for (const Pair& pair : differing) ranks.insert(run->step.rows.at(pair.one->row).rank);
-    if (std::ssize(ranks) == run->step.begin.ranks || !found.ranks.empty()) continue;
+    if (std::ssize(ranks) == all_ranks || !found.ranks.empty()) continue;
     found.ranks.assign(ranks.begin(), ranks.end());
     found.at_fault = run->run;
+    const bool are_all_rows = found.differing * all_ranks == found.compared * std::ssize(ranks);
+    if (are_all_rows) found.cause = Cause::kOneRank;
   }
-}
-
-// True if the rows that differ are all the rows of some ranks of one run.
-bool is_of_some_ranks(const FirstDifference& found, const StepOfRun& one, const StepOfRun& other) {
-  if (found.ranks.empty()) return false;
-  const StepOfRun& run = found.at_fault == one.run ? one : other;
-  return found.differing * run.step.begin.ranks == found.compared * std::ssize(found.ranks);
 }
 
 }  // namespace
@@ -100,9 +98,8 @@ std::optional<FirstDifference> rows_apart(const StepOfRun& one, const StepOfRun&
   if (found.cause == Cause::kNotFinite) return found;
   if (differing.size() < module.size()) add_rows(one, other, differing, found);
   found.from_position = first_segment(differing, most);
-  if (is_of_some_ranks(found, one, other)) {
-    found.cause = Cause::kOneRank;
-  } else if (found.from_position) {
+  if (found.cause == Cause::kOneRank) return found;
+  if (found.from_position) {
     found.cause = Cause::kPositions;
   } else if (found.ratio) {
     found.cause = Cause::kFactor;

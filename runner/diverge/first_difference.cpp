@@ -6,6 +6,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
+#include <deque>
+#include <functional>
 #include <limits>
 #include <set>
 #include <stdexcept>
@@ -34,6 +37,7 @@ constexpr Limit kForwardUnits{300, 2};
 constexpr Limit kBackwardUnits{1000, 4};
 constexpr Limit kReductionUnits{100, 4};
 constexpr Limit kStateUnits{300, 2};
+constexpr Limit kSame{0, 0};
 // A larger difference is never rounding.
 constexpr double kMost = 0.5;
 // An element between two codes may get either. If its second moment gets the code of 0 in one run
@@ -69,50 +73,62 @@ class StepComparison {
   StepComparison(const StepOfRun& one, const StepOfRun& other)
       : one_(one),
         other_(other),
-        roundoff_(wider(one.step.begin.roundoff, other.step.begin.roundoff)),
-        pairs_(pairs_of(one.step, other.step)) {}
+        roundoff_(wider(one.step.begin.roundoff, other.step.begin.roundoff)) {}
 
   std::optional<FirstDifference> first() {
     require_common_names();
-    using Check = std::optional<FirstDifference> (StepComparison::*)();
-    constexpr Check kChecks[] = {&StepComparison::rows,
-                                 &StepComparison::labels,
-                                 &StepComparison::start<Quantity::kWeight, Quantity::kNewWeight>,
-                                 &StepComparison::start<Quantity::kState, Quantity::kNewState>,
-                                 &StepComparison::read_weights<Quantity::kForwardWeight>,
-                                 &StepComparison::activations,
-                                 &StepComparison::loss,
-                                 &StepComparison::read_weights<Quantity::kBackwardWeight>,
-                                 &StepComparison::repeated_inputs,
-                                 &StepComparison::activation_gradients,
-                                 &StepComparison::local_gradients,
-                                 &StepComparison::reductions,
-                                 &StepComparison::gradients,
-                                 &StepComparison::clipping<Quantity::kGradientNorm>,
-                                 &StepComparison::clipping<Quantity::kClipDivisor>,
-                                 &StepComparison::new_states,
-                                 &StepComparison::updates};
-    for (const Check check : kChecks) {
-      std::optional<FirstDifference> found = (this->*check)();
+    using enum Quantity;
+    using Me = StepComparison;
+    const auto& [compute, reduction, parameters, states] = roundoff_;
+    const Cause start = one_.step.step() == 1 ? Cause::kFirstWeights : Cause::kResume;
+    const Check checks[] = {
+        {kInputIds, Cause::kRows, compute, kSame, &Me::rows},
+        {kLabels, Cause::kLabels, compute, kSame, &Me::labels},
+        {kWeight, start, parameters, kSame, &Me::start},
+        {kState, start, states, kSame, &Me::start},
+        {kForwardWeight, Cause::kGather, compute, kForwardUnits, &Me::read_weights},
+        {kActivation, Cause::kComputation, compute, kForwardUnits, &Me::modules},
+        {kLoss, Cause::kHead, compute, kForwardUnits, &Me::numbers},
+        {kBackwardWeight, Cause::kGather, compute, kForwardUnits, &Me::read_weights},
+        {kRepeatedInput, Cause::kRepeatedForward, compute, kSame, &Me::repeated_inputs},
+        {kActivationGradient, Cause::kComputation, compute, kBackwardUnits, &Me::modules},
+        {kLocalGradient, Cause::kComputation, compute, kBackwardUnits, &Me::gradients},
+        {kGradient, Cause::kMissingReduction, reduction, kReductionUnits, &Me::reductions},
+        {kGradient, Cause::kReduction, reduction, kReductionUnits, &Me::gradients},
+        {kGradientNorm, Cause::kClipping, compute, kForwardUnits, &Me::numbers},
+        {kClipDivisor, Cause::kClipping, compute, kForwardUnits, &Me::numbers},
+        {kNewState, Cause::kOptimizerState, states, kStateUnits, &Me::new_states},
+        {kNewWeight, Cause::kUpdate, parameters, kStateUnits, &Me::updates}};
+    for (const Check& check : checks) {
+      check_ = check;
+      std::optional<FirstDifference> found = disagreement();
+      if (!found) found = (this->*check.find)();
       if (!found) continue;
       found->step = one_.step.step();
+      explain(*found);
       return found;
     }
     return std::nullopt;
   }
 
  private:
-  const Pairs& pairs(Quantity of) const {
-    static const Pairs kNone;
-    const auto found = pairs_.find(of);
-    return found == pairs_.end() ? kNone : found->second;
-  }
+  // How a quantity is compared.
+  struct Check {
+    Quantity of{};
+    Cause cause{};    // if no more is known; also if ranks of a run do not agree
+    double unit = 0;  // of rounding
+    Limit units{};    // that it may have by itself
+    std::optional<FirstDifference> (StepComparison::*find)() = nullptr;
+  };
+
+  Pairs pairs(Quantity of) const { return pairs_between(one_.step, of, other_.step, of); }
 
   void require_common_names() const {
     const auto is_tensor = [](const Computed& one) { return !one.name.empty() && one.row.empty(); };
-    for (const auto& [of, both] : pairs_) {
-      if (is_tensor(*both.front().one)) return;
-    }
+    const auto is_common = [&](const Computed& one) {
+      return is_tensor(one) && other_.step.find(one.of, one.name, one.state) != nullptr;
+    };
+    if (std::ranges::any_of(one_.step.computed, is_common)) return;
     const auto first_name = [&](const StepFingerprints& step) {
       const auto found = std::ranges::find_if(step.computed, is_tensor);
       return found == step.computed.end() ? "none" : found->name;
@@ -125,41 +141,65 @@ class StepComparison {
   // --- findings ---
 
   // Returns the first pair with a larger size than `most_of` allows, and how many there are.
-  template <typename SizeOf, typename MostOf>
-  std::optional<FirstDifference> first_apart(const Pairs& all, Cause cause, double unit,
-                                             SizeOf size_of, MostOf most_of) const {
+  template <std::invocable<const Pair&> MostOf, typename SizeOf = double (Pair::*)() const>
+  std::optional<FirstDifference> first_apart(const Pairs& all, MostOf most_of,
+                                             SizeOf size_of = &Pair::size) const {
     std::optional<FirstDifference> found;
     for (const Pair& pair : all) {
-      const double size = size_of(pair);
+      const double size = std::invoke(size_of, pair);
       if (size <= most_of(pair)) continue;
-      if (!found) found = described(one_, other_, pair, cause, size, unit);
+      if (!found) found = described(one_, other_, pair, check_.cause, size, check_.unit);
       ++found->differing;
     }
     if (found) found->compared = std::ssize(all);
     return found;
   }
 
-  std::optional<FirstDifference> first_apart(const Pairs& all, Cause cause, double unit,
-                                             double most) const {
-    return first_apart(
-        all, cause, unit, [](const Pair& pair) { return pair.size(); },
-        [&](const Pair&) { return most; });
+  std::optional<FirstDifference> first_apart(const Pairs& all, double most) const {
+    return first_apart(all, [=](const Pair&) { return most; });
   }
 
-  // Returns the largest difference of a quantity that rounding and earlier differences explain.
-  double most(const Limit& units, double unit) const {
-    return grown(std::max(level_, units.times(unit)));
+  // Compares what each run has twice, as `pairs_in` returns it. A difference tells which run is
+  // wrong.
+  template <typename PairsIn, typename... Sizes>
+  std::optional<FirstDifference> first_within_a_run(PairsIn pairs_in, Sizes... sizes) const {
+    for (const StepOfRun* run : {&one_, &other_}) {
+      std::optional<FirstDifference> found = first_apart(pairs_in(*run), sizes...);
+      if (!found) continue;
+      found->at_fault = run->run;
+      return found;
+    }
+    return std::nullopt;
   }
+
+  std::optional<FirstDifference> disagreement() const {
+    for (const StepOfRun* run : {&one_, &other_}) {
+      if (auto found = fsdp::disagreement(*run, check_.of, check_.cause, check_.unit)) return found;
+    }
+    return std::nullopt;
+  }
+
+  // Returns the difference of the quantity that rounding alone explains.
+  double least() const { return check_.units.times(check_.unit); }
+  // Returns the largest difference that rounding and earlier differences explain.
+  double most() const { return grown(std::max(level_, least())); }
 
   double grown(double level) const {
     return std::min(kMost, kGrowth.of(roundoff_.compute) * level);
   }
 
-  std::optional<FirstDifference> disagreement(Quantity of, Cause cause, double unit) const {
-    for (const StepOfRun* run : {&one_, &other_}) {
-      if (auto found = fsdp::disagreement(*run, of, cause, unit)) return found;
+  // Names the cause by what else is known of the runs.
+  void explain(FirstDifference& found) const {
+    const bool is_of_backward =
+        found.of == Quantity::kActivationGradient || found.of == Quantity::kLocalGradient;
+    const bool one_recomputes = one_.step.begin.recomputes != other_.step.begin.recomputes;
+    if (found.cause == Cause::kGather && is_stale(found)) {
+      found.cause = Cause::kStaleWeights;
+    } else if (found.cause == Cause::kHead && found.ratio && is_simple(*found.ratio)) {
+      found.cause = Cause::kFactor;
+    } else if (found.cause == Cause::kComputation && is_of_backward && one_recomputes) {
+      found.cause = Cause::kRepeatedForward;
     }
-    return std::nullopt;
   }
 
   // --- checks, in the order of a step ---
@@ -183,94 +223,65 @@ class StepComparison {
     return found;
   }
 
-  std::optional<FirstDifference> labels() {
-    return first_apart(pairs(Quantity::kLabels), Cause::kLabels, roundoff_.compute, 0);
-  }
+  std::optional<FirstDifference> labels() { return first_apart(pairs(check_.of), 0); }
 
-  // The step must begin with what the step before has left.
-  template <Quantity kOf, Quantity kLeft>
+  // The step must begin with what the step before has left. After the first step, and unless the
+  // run has just resumed, a difference of the runs may be the rounding of the steps before. If it
+  // is large, nothing can be told of this step.
   std::optional<FirstDifference> start() {
-    if (auto found = disagreement(kOf, Cause::kResume, roundoff_.parameters)) return found;
-    for (const StepOfRun* run : {&one_, &other_}) {
-      if (run->before == nullptr) continue;
-      const Pairs both = pairs_between(*run->before, kLeft, run->step, kOf);
-      if (auto found = first_apart(both, Cause::kResume, roundoff_.parameters, kSameSums)) {
-        found->at_fault = run->run;
-        return found;
-      }
-    }
-    return judged_start(kOf);
-  }
-
-  // After the first step, and unless the run has just resumed, a difference may be the rounding of
-  // the steps before. If it is large, nothing can be told of this step.
-  std::optional<FirstDifference> judged_start(Quantity of) {
-    const Pairs& both = pairs(of);
+    const Quantity left =
+        check_.of == Quantity::kWeight ? Quantity::kNewWeight : Quantity::kNewState;
+    const auto left_and_found = [&](const StepOfRun& run) {
+      return run.before ? pairs_between(*run.before, left, run.step, check_.of) : Pairs();
+    };
+    if (auto found = first_within_a_run(left_and_found, least())) return found;
+    const Pairs both = pairs(check_.of);
     const auto is_resumed = [](const StepOfRun& run) {
       const int64_t from = run.step.begin.resumed_from_step;
       return from > 0 && from + 1 == run.step.step();
     };
-    if (one_.step.step() == 1) {
-      return first_apart(both, Cause::kFirstWeights, roundoff_.parameters, kSameSums);
-    }
+    if (one_.step.step() == 1) return first_apart(both, least());
     if (is_resumed(one_) || is_resumed(other_)) {
-      if (auto found = first_apart(both, Cause::kResume, roundoff_.parameters, kMost)) return found;
+      if (auto found = first_apart(both, kMost)) return found;
     }
-    if (of != Quantity::kWeight) return std::nullopt;
+    if (check_.of != Quantity::kWeight) return std::nullopt;
     const ModuleScales scales(both, 1);
     for (const Pair& pair : both) {
       level_ = std::max(level_, scales.relative_size(pair));
       if (is_of_adapter(pair)) adapter_level_ = std::max(adapter_level_, pair.size());
     }
+    check_.cause = Cause::kTooFar;
     return first_apart(
-        both, Cause::kTooFar, roundoff_.parameters,
-        [&](const Pair& pair) { return scales.relative_size(pair); },
-        [&](const Pair&) { return kMost / kGrowth.of(roundoff_.compute); });
+        both, [&](const Pair&) { return kMost / kGrowth.of(roundoff_.compute); },
+        [&](const Pair& pair) { return scales.relative_size(pair); });
   }
 
   // A trained weight that is read must be what the ranks own, but for its conversion. Frozen
   // weights are compared between the runs.
-  template <Quantity kOf>
   std::optional<FirstDifference> read_weights() {
-    std::optional<FirstDifference> found = disagreement(kOf, Cause::kGather, roundoff_.compute);
-    if (!found) {
-      found = first_apart(
-          pairs(kOf), Cause::kGather, roundoff_.compute,
-          [&](const Pair& pair) {
-            const bool is_frozen = !own(one_, *pair.one) || !own(other_, *pair.other);
-            return is_frozen ? pair.size()
-                             : std::max(error(one_, *pair.one), error(other_, *pair.other));
-          },
-          [&](const Pair& pair) { return most_of_read(pair); });
-      if (found) found->at_fault = farther_from_own(*found);
-    }
-    if (found && is_stale(*found)) found->cause = Cause::kStaleWeights;
-    return found;
+    const auto owned_and_read = [&](const StepOfRun& run) {
+      return pairs_between(run.step, Quantity::kWeight, run.step, check_.of);
+    };
+    auto found = first_within_a_run(owned_and_read,
+                                    [&](const Pair& pair) { return most_of_read(pair.one->name); });
+    if (found) return found;
+    Pairs frozen = pairs(check_.of);
+    std::erase_if(frozen, [&](const Pair& pair) {
+      return one_.step.find(Quantity::kWeight, pair.one->name) &&
+             other_.step.find(Quantity::kWeight, pair.one->name);
+    });
+    return first_apart(frozen, most());
   }
 
   // A conversion to a narrower dtype loses as much in both runs.
-  double most_of_read(const Pair& pair) const {
-    const bool is_converted = roundoff_.compute > roundoff_.parameters;
-    if (own(one_, *pair.one) && !is_converted) return kSameSums;
-    const double both = std::min(error(one_, *pair.one), error(other_, *pair.other));
-    return std::max(most(kForwardUnits, roundoff_.compute), kGrowth.narrow * both);
-  }
-
-  // Returns the parts that the ranks own of a weight that is read; null: it is frozen.
-  static const Computed* own(const StepOfRun& run, const Computed& read) {
-    return run.step.find(Quantity::kWeight, read.name);
-  }
-
-  static double error(const StepOfRun& run, const Computed& read) {
-    const Computed* parts = own(run, read);
-    return parts == nullptr ? 0 : relative(distance(parts->sums, read.sums), parts->sums.norm());
-  }
-
-  std::string farther_from_own(const FirstDifference& found) const {
-    const double here = error(one_, *one_.step.find(found.of, found.name));
-    const double there = error(other_, *other_.step.find(found.of, found.name));
-    if (here == there) return {};
-    return here > there ? one_.run : other_.run;
+  double most_of_read(const std::string& name) const {
+    if (roundoff_.compute <= roundoff_.parameters) return kSameSums;
+    const auto loss_in = [&](const StepOfRun& run) {
+      const Computed* owned = run.step.find(Quantity::kWeight, name);
+      const Computed* read = run.step.find(check_.of, name);
+      return owned && read ? Pair{owned, read}.size() : 0;
+    };
+    return std::max(most(), kGrowth.narrow * std::min(loss_in(one_), loss_in(other_)));
   }
 
   // True if a rank of the run at fault reads what the weight was before the step before.
@@ -278,7 +289,7 @@ class StepComparison {
     const StepOfRun& run = found.at_fault == one_.run ? one_ : other_;
     if (run.run != found.at_fault || run.before == nullptr) return false;
     const Computed* read = run.step.find(found.of, found.name);
-    const Computed* parts = own(run, *read);
+    const Computed* parts = run.step.find(Quantity::kWeight, found.name);
     const Computed* earlier = run.before->find(Quantity::kWeight, found.name);
     if (parts == nullptr || earlier == nullptr) return false;
     std::vector<Sums> all{read->sums};
@@ -288,158 +299,93 @@ class StepComparison {
     });
   }
 
-  std::optional<FirstDifference> activations() {
-    return modules(Quantity::kActivation, kForwardUnits);
-  }
-
   // Compares rows module by module. The first module with a row that differs more than its inputs
   // explain is the first difference.
-  std::optional<FirstDifference> modules(Quantity of, const Limit& units) {
-    const Pairs& all = pairs(of);
+  std::optional<FirstDifference> modules() {
+    const Pairs all = pairs(check_.of);
     for (auto begin = all.begin(); begin != all.end();) {
       const auto end = std::find_if(
           begin, all.end(), [&](const Pair& pair) { return pair.one->name != begin->one->name; });
       const Pairs module(begin, end);
-      if (auto found =
-              rows_apart(one_, other_, module, most(units, roundoff_.compute), roundoff_.compute)) {
-        return found;
-      }
+      if (auto found = rows_apart(one_, other_, module, most(), check_.unit)) return found;
       for (const Pair& pair : module) level_ = std::max(level_, pair.size());
       begin = end;
     }
     return std::nullopt;
   }
 
-  std::optional<FirstDifference> loss() {
-    auto found = first_apart(pairs(Quantity::kLoss), Cause::kHead, roundoff_.compute,
-                             most(kForwardUnits, roundoff_.compute));
-    if (found && found->ratio && is_simple(*found->ratio)) found->cause = Cause::kFactor;
-    return found;
-  }
+  std::optional<FirstDifference> numbers() { return first_apart(pairs(check_.of), most()); }
 
   // A recomputed module must read what the module before it gave in the first forward.
   std::optional<FirstDifference> repeated_inputs() {
-    for (const StepOfRun* run : {&one_, &other_}) {
+    const auto given_and_read = [](const StepOfRun& run) {
       std::map<std::string, std::string> before;  // by module
       std::string last;
-      for (const Computed& each : run->step.computed) {
+      for (const Computed& each : run.step.computed) {
         const bool is_stream =
             each.of == Quantity::kActivation && each.name.find('/') == each.name.npos;
         if (is_stream && each.name != last)
           before.try_emplace(each.name, std::exchange(last, each.name));
       }
       Pairs both;
-      for (const Computed& again : run->step.computed) {
+      for (const Computed& again : run.step.computed) {
         if (again.of != Quantity::kRepeatedInput) continue;
         const Computed* first =
-            run->step.find(Quantity::kActivation, before[again.name], "", again.row);
+            run.step.find(Quantity::kActivation, before[again.name], "", again.row);
         if (first != nullptr) both.push_back({first, &again});
       }
-      auto found = first_apart(both, Cause::kRepeatedForward, roundoff_.compute, kSameSums);
-      if (!found) continue;
-      found->at_fault = run->run;
-      return found;
-    }
-    return std::nullopt;
-  }
-
-  std::optional<FirstDifference> activation_gradients() {
-    return with_recomputation(modules(Quantity::kActivationGradient, kBackwardUnits));
-  }
-
-  // If only one run recomputes, the repeated forward is the likely cause.
-  std::optional<FirstDifference> with_recomputation(std::optional<FirstDifference> found) const {
-    const bool is_likely = one_.step.begin.recomputes != other_.step.begin.recomputes;
-    if (found && found->cause == Cause::kComputation && is_likely) {
-      found->cause = Cause::kRepeatedForward;
-    }
-    return found;
-  }
-
-  std::optional<FirstDifference> gradients_apart(Quantity of, Cause cause, double unit,
-                                                 double most) const {
-    const Pairs& all = pairs(of);
-    const ModuleScales scales(all, 0.01);
-    auto found = first_apart(
-        all, cause, unit, [&](const Pair& pair) { return scales.relative_size(pair); },
-        [&](const Pair& pair) {
-          return is_of_adapter(pair) ? std::max(most, grown(adapter_level_)) : most;
-        });
-    if (found && found->ratio) found->cause = Cause::kFactor;
-    return found;
-  }
-
-  std::optional<FirstDifference> local_gradients() {
-    return with_recomputation(gradients_apart(Quantity::kLocalGradient, Cause::kComputation,
-                                              roundoff_.compute,
-                                              most(kBackwardUnits, roundoff_.compute)));
+      return both;
+    };
+    return first_within_a_run(given_and_read, least());
   }
 
   // A reduced gradient must be the sum of the ranks' own, which is exact but for the reduction's
   // rounding.
   std::optional<FirstDifference> reductions() {
-    if (auto found =
-            disagreement(Quantity::kGradient, Cause::kMissingReduction, roundoff_.reduction)) {
-      return found;
-    }
-    for (const StepOfRun* run : {&one_, &other_}) {
-      auto found = first_apart(
-          pairs_between(run->step, Quantity::kLocalGradient, run->step, Quantity::kGradient),
-          Cause::kReduction, roundoff_.reduction,
-          [](const Pair& pair) {
-            // The squares of the ranks' own do not add up.
-            return relative(pair.distance(),
-                            pair.other->sums.norm() + pair.one->sums.projected_norm());
-          },
-          [&](const Pair&) { return kReductionUnits.times(roundoff_.reduction); });
-      if (!found) continue;
-      if (found->cause == Cause::kNotFinite) return found;
-      found->at_fault = run->run;
-      if (found->ratio) {
-        found->cause = Cause::kReductionFactor;
-      } else if (is_rounding(*found)) {
-        found->cause = Cause::kPrecision;
-      }
-      return found;
-    }
-    return std::nullopt;
+    auto found = first_within_a_run(
+        [](const StepOfRun& run) {
+          return pairs_between(run.step, Quantity::kLocalGradient, run.step, Quantity::kGradient);
+        },
+        [&](const Pair&) { return least(); },
+        [](const Pair& pair) {
+          // The squares of the ranks' own do not add up.
+          return relative(pair.distance(),
+                          pair.other->sums.norm() + pair.one->sums.projected_norm());
+        });
+    if (!found || found->cause == Cause::kNotFinite) return found;
+    found->cause = found->ratio          ? Cause::kReductionFactor
+                   : is_rounding(*found) ? Cause::kPrecision
+                                         : Cause::kReduction;
+    return found;
   }
 
   std::optional<FirstDifference> gradients() {
-    return gradients_apart(Quantity::kGradient, Cause::kReduction, roundoff_.reduction,
-                           std::max(most(kBackwardUnits, roundoff_.compute),
-                                    most(kReductionUnits, roundoff_.reduction)));
-  }
-
-  template <Quantity kOf>
-  std::optional<FirstDifference> clipping() {
-    if (auto found = disagreement(kOf, Cause::kClipping, roundoff_.compute)) return found;
-    return first_apart(pairs(kOf), Cause::kClipping, roundoff_.compute,
-                       most(kForwardUnits, roundoff_.compute));
+    const Pairs all = pairs(check_.of);
+    const ModuleScales scales(all, 0.01);
+    const double most_of_all = std::max(most(), grown(kBackwardUnits.times(roundoff_.compute)));
+    auto found = first_apart(
+        all,
+        [&](const Pair& pair) {
+          return is_of_adapter(pair) ? std::max(most_of_all, grown(adapter_level_)) : most_of_all;
+        },
+        [&](const Pair& pair) { return scales.relative_size(pair); });
+    if (found && found->ratio) found->cause = Cause::kFactor;
+    return found;
   }
 
   std::optional<FirstDifference> new_states() {
-    if (auto found =
-            disagreement(Quantity::kNewState, Cause::kOptimizerState, roundoff_.parameters)) {
-      return found;
-    }
     find_input_levels();
-    return first_apart(
-        pairs(Quantity::kNewState), Cause::kOptimizerState, roundoff_.parameters,
-        [](const Pair& pair) { return pair.size(); },
-        [&](const Pair& pair) {
-          const double least =
-              has_codes(*pair.one) ? kLeastOfCodes : kStateUnits.times(roundoff_.states);
-          return grown(std::max(least, input_levels_[pair.one->name]));
-        });
+    return first_apart(pairs(check_.of), [&](const Pair& pair) {
+      const double own = has_codes(*pair.one) ? kLeastOfCodes : least();
+      return grown(std::max(own, input_levels_[pair.one->name]));
+    });
   }
 
   // Finds how far the inputs of each tensor's update are apart, relative to the tensor's own size.
   void find_input_levels() {
     for (const Pair& pair : pairs(Quantity::kNewWeight)) {
-      input_levels_[pair.one->name] =
-          std::max({kStateUnits.times(roundoff_.parameters), kStateUnits.times(roundoff_.reduction),
-                    kStateUnits.times(roundoff_.compute)});
+      input_levels_[pair.one->name] = kStateUnits.times(
+          std::max({roundoff_.parameters, roundoff_.reduction, roundoff_.compute}));
     }
     for (const Quantity of : {Quantity::kGradient, Quantity::kState}) {
       for (const Pair& pair : pairs(of)) {
@@ -451,19 +397,19 @@ class StepComparison {
   }
 
   std::optional<FirstDifference> updates() {
-    if (auto found = disagreement(Quantity::kNewWeight, Cause::kUpdate, roundoff_.parameters)) {
-      return found;
-    }
-    const std::vector<Computed> here = updates_of(one_.step);
-    const std::vector<Computed> there = updates_of(other_.step);
+    std::deque<Computed> updates;  // of both runs in turn
     Pairs both;
-    for (const Computed& update : here) {
-      const auto other = std::ranges::find(there, update.name, &Computed::name);
-      if (other != there.end()) both.push_back({&update, &*other});
+    const auto update = [&](const Computed& before, const Computed& after) {
+      updates.push_back(after);
+      updates.back().sums = after.sums - before.sums;
+      return &updates.back();
+    };
+    for (const Pair& after : pairs(check_.of)) {
+      const Computed* one = one_.step.find(Quantity::kWeight, after.one->name);
+      const Computed* other = other_.step.find(Quantity::kWeight, after.one->name);
+      if (one && other) both.push_back({update(*one, *after.one), update(*other, *after.other)});
     }
-    auto found = first_apart(
-        both, Cause::kUpdate, roundoff_.parameters, [](const Pair& pair) { return pair.size(); },
-        [&](const Pair& pair) { return most_of_update(pair); });
+    auto found = first_apart(both, [&](const Pair& pair) { return most_of_update(pair); });
     if (!found) return std::nullopt;
     const Pair& pair =
         *std::ranges::find(both, found->name, [](const Pair& each) { return each.one->name; });
@@ -492,7 +438,7 @@ class StepComparison {
   const StepOfRun& one_;
   const StepOfRun& other_;
   Roundoff roundoff_;
-  std::map<Quantity, Pairs> pairs_;
+  Check check_{};                               // that goes on
   double adapter_level_ = 0;                    // of adapters' weights, by their own norms
   double level_ = 0;                            // the largest difference so far that was accepted
   std::map<std::string, double> input_levels_;  // by tensor

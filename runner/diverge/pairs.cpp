@@ -40,35 +40,15 @@ std::optional<double> ratio_of(const Sums& one, const Sums& other) {
   return is_explained ? std::optional(ratio) : std::nullopt;
 }
 
-std::map<Quantity, Pairs> pairs_of(const StepFingerprints& one, const StepFingerprints& other) {
-  std::map<Quantity, Pairs> pairs;
-  for (const Computed& here : one.computed) {
-    const Computed* there = other.find(here.of, here.name, here.state, here.row);
-    if (there != nullptr) pairs[here.of].push_back({&here, there});
-  }
-  return pairs;
-}
-
 Pairs pairs_between(const StepFingerprints& one_step, Quantity one,
                     const StepFingerprints& other_step, Quantity other) {
   Pairs pairs;
   for (const Computed& each : other_step.computed) {
     if (each.of != other) continue;
-    const Computed* first = one_step.find(one, each.name, each.state);
-    if (first != nullptr) pairs.push_back({first, &each});
+    const Computed* found = one_step.find(one, each.name, each.state, each.row);
+    if (found != nullptr) pairs.push_back({found, &each});
   }
   return pairs;
-}
-
-std::vector<Computed> updates_of(const StepFingerprints& step) {
-  std::vector<Computed> updates;
-  for (const auto& [before, after] :
-       pairs_between(step, Quantity::kWeight, step, Quantity::kNewWeight)) {
-    Computed& update = updates.emplace_back(*after);
-    update.sums = after->sums - before->sums;
-    update.sums.square_sum = inner_product(update.sums, update.sums);
-  }
-  return updates;
 }
 
 ModuleScales::ModuleScales(const Pairs& all, double least_share) : least_share_(least_share) {

@@ -29,15 +29,10 @@ double cosine(const Sums& one, const Sums& other);
 // their difference.
 std::optional<double> ratio_of(const Sums& one, const Sums& other);
 
-// Returns what both steps have, by its quantity, in the order of `one`.
-std::map<Quantity, Pairs> pairs_of(const StepFingerprints& one, const StepFingerprints& other);
-
-// Returns the pairs of a quantity of one step and a quantity of another, of the same tensors.
+// Returns the pairs of a quantity of one step and a quantity of another, of the same tensors or
+// rows, in the order of `other_step`.
 Pairs pairs_between(const StepFingerprints& one_step, Quantity one,
                     const StepFingerprints& other_step, Quantity other);
-
-// Returns the updates of the tensors that the step has written.
-std::vector<Computed> updates_of(const StepFingerprints& step);
 
 // The norms that tensors are compared with. A norm is the tensor's own, but not below a share of
 // the norms in its module. Some gradients cancel out, and only rounding is left: that of a key's

@@ -31,20 +31,25 @@ class Lines {
   explicit Lines(std::filesystem::path file)
       : file_(std::move(file)), text_(read_input_file(file_, kLargestFileBytes)) {}
 
+  bool is_at_last() const { return text_.find('\n', at_) == text_.size() - 1; }
+
   // Throws std::runtime_error if no line is left, or if it is no Record.
   template <typename Record>
   Record next() {
-    return parsed<Record>(take());
-  }
-  // Returns nullopt at the last line.
-  std::optional<Fingerprint> next_fingerprint() {
-    const std::string_view line = take();
-    if (at_ < text_.size()) return parsed<Fingerprint>(line);
-    const auto end = parsed<FingerprintsEnd>(line);
-    if (end.fingerprints != read_) {
-      refuse(fmt::format("it ends after {} of {} fingerprints", read_, end.fingerprints));
+    const size_t end = text_.find('\n', at_);
+    ++line_;
+    if (end == text_.npos) refuse("the file is cut short; record the step again");
+    const std::string_view line = std::string_view(text_).substr(at_, end - at_);
+    at_ = end + 1;
+    try {
+      Record record;
+      // The vector of a Fingerprint has a size already.
+      if constexpr (std::same_as<Record, Fingerprint>) record.projections.clear();
+      JsonFields("").read("", parse_foreign_json(line, kLongestLineBytes), record);
+      return record;
+    } catch (const std::exception& error) {
+      refuse(std::string("not what fsdp-train writes there: ") + error.what());
     }
-    return std::nullopt;
   }
 
   [[noreturn]] void refuse(const std::string& problem) const {
@@ -53,36 +58,10 @@ class Lines {
   }
 
  private:
-  std::string_view take() {
-    const size_t end = text_.find('\n', at_);
-    ++line_;
-    if (end == text_.npos) refuse("the file is cut short; record the step again");
-    const std::string_view line = std::string_view(text_).substr(at_, end - at_);
-    at_ = end + 1;
-    return line;
-  }
-
-  template <typename Record>
-  Record parsed(std::string_view line) {
-    try {
-      Record record;
-      // The vector of a Fingerprint has a size already.
-      if constexpr (std::same_as<Record, Fingerprint>) {
-        record.projections.clear();
-        ++read_;
-      }
-      JsonFields("").read("", parse_foreign_json(line, kLongestLineBytes), record);
-      return record;
-    } catch (const std::exception& error) {
-      refuse(std::string("not what fsdp-train writes there: ") + error.what());
-    }
-  }
-
   std::filesystem::path file_;
   std::string text_;
   size_t at_ = 0;
   int64_t line_ = 0;
-  int64_t read_ = 0;
 };
 
 struct RankFile {
@@ -103,9 +82,16 @@ RankFile read_rank(const std::filesystem::path& file, int64_t step, int64_t rank
     lines.refuse(
         fmt::format("it says step {}, rank {} of {}", begin.step, begin.rank, begin.ranks));
   }
-  while (std::optional<Fingerprint> fingerprint = lines.next_fingerprint()) {
-    if (fingerprint->projections.size() != kProjections) lines.refuse("not 8 projections");
-    read.fingerprints.push_back(std::move(*fingerprint));
+  while (!lines.is_at_last()) {
+    read.fingerprints.push_back(lines.next<Fingerprint>());
+    if (read.fingerprints.back().projections.size() != kProjections) {
+      lines.refuse("not 8 projections");
+    }
+  }
+  const int64_t written = lines.next<FingerprintsEnd>().fingerprints;
+  if (written != std::ssize(read.fingerprints)) {
+    lines.refuse(
+        fmt::format("it ends after {} of {} fingerprints", read.fingerprints.size(), written));
   }
   return read;
 }
@@ -133,7 +119,6 @@ std::vector<RankFile> read_ranks(const std::filesystem::path& folder, int64_t st
 Sums sums_of(const Fingerprint& fingerprint) {
   Sums sums{.numel = fingerprint.numel,
             .is_finite = fingerprint.is_finite,
-            .sum = fingerprint.sum,
             .square_sum = fingerprint.square_sum};
   std::ranges::copy(fingerprint.projections, sums.projections.begin());
   return sums;
@@ -148,46 +133,30 @@ bool is_row(Quantity of) {
          of == Quantity::kRepeatedInput || of == Quantity::kActivationGradient;
 }
 
-// Joins the fingerprints of one tensor, row or number.
-class Joined {
- public:
-  explicit Joined(size_t order) : order_(order) {}
-
-  size_t order() const { return order_; }
-
-  void add(const Fingerprint& fingerprint, int64_t rank) {
-    const Sums sums = sums_of(fingerprint);
-    if (adds_up(fingerprint.of)) {
-      const int64_t numel = std::max(total_.numel, sums.numel);
-      total_ += sums;
-      total_.numel = numel;
-      return;
-    }
-    const auto [part, is_new] = parts_.try_emplace(fingerprint.begin, Part{rank, sums});
-    if (is_new) {
-      total_ += sums;
-    } else if (!disagreement_ && !is_same(part->second.sums, sums)) {
-      disagreement_ = {part->second.rank, rank, part->second.sums, sums};
-    }
-  }
-
-  const Sums& total() const { return total_; }
-  const std::optional<Disagreement>& disagreement() const { return disagreement_; }
-
- private:
-  struct Part {
-    int64_t rank;
-    Sums sums;
-  };
-  static bool is_same(const Sums& one, const Sums& other) {
-    return one.numel == other.numel && distance(one, other) <= kSameSums * one.norm();
-  }
-
-  size_t order_;
-  Sums total_;
-  std::map<int64_t, Part> parts_;  // by their begin
-  std::optional<Disagreement> disagreement_;
+struct Part {
+  int64_t rank;
+  Sums sums;
 };
+
+// Adds what a rank has of a tensor, row or number to it. `parts` has what was added, by its begin.
+void add(const Fingerprint& fingerprint, int64_t rank, std::map<int64_t, Part>& parts,
+         Computed& whole) {
+  const Sums sums = sums_of(fingerprint);
+  if (adds_up(fingerprint.of)) {
+    const int64_t numel = std::max(whole.sums.numel, sums.numel);
+    whole.sums += sums;
+    whole.sums.numel = numel;
+    return;
+  }
+  const auto [part, is_new] = parts.try_emplace(fingerprint.begin, Part{rank, sums});
+  const Sums& known = part->second.sums;
+  if (is_new) {
+    whole.sums += sums;
+  } else if (!whole.disagreement &&
+             (known.numel != sums.numel || distance(known, sums) > kSameSums * known.norm())) {
+    whole.disagreement = {part->second.rank, rank, known, sums};
+  }
+}
 
 // Returns the keys of a rank's rows, from their tokens. `seen` counts equal rows of earlier ranks.
 std::map<int64_t, std::string> row_keys(const RankFile& file, std::map<std::string, int>& seen) {
@@ -206,18 +175,17 @@ std::map<int64_t, std::string> row_keys(const RankFile& file, std::map<std::stri
 Sums& Sums::operator+=(const Sums& other) {
   numel += other.numel;
   is_finite = is_finite && other.is_finite;
-  sum += other.sum;
   square_sum += other.square_sum;
   for (size_t i = 0; i < kProjections; ++i) projections[i] += other.projections[i];
   return *this;
 }
 
 Sums Sums::operator-(const Sums& other) const {
-  Sums difference{
-      .numel = numel, .is_finite = is_finite && other.is_finite, .sum = sum - other.sum};
+  Sums difference{.numel = numel, .is_finite = is_finite && other.is_finite};
   for (size_t i = 0; i < kProjections; ++i) {
     difference.projections[i] = projections[i] - other.projections[i];
   }
+  difference.square_sum = inner_product(difference, difference);
   return difference;
 }
 
@@ -228,7 +196,7 @@ double Sums::projected_norm() const { return std::sqrt(inner_product(*this, *thi
 double distance(const Sums& one, const Sums& other) {
   if (!one.is_finite && !other.is_finite) return 0;
   if (one.is_finite != other.is_finite) return std::numeric_limits<double>::infinity();
-  return (one - other).projected_norm();
+  return (one - other).norm();
 }
 
 double inner_product(const Sums& one, const Sums& other) {
@@ -261,7 +229,8 @@ std::vector<int64_t> fingerprinted_steps(const std::filesystem::path& folder) {
 StepFingerprints read_step_fingerprints(const std::filesystem::path& folder, int64_t step) {
   const std::vector<RankFile> files = read_ranks(folder, step);
   StepFingerprints result{.begin = files.front().begin, .rows = {}, .computed = {}, .places = {}};
-  std::map<decltype(result.places)::key_type, Joined> joined;
+  std::vector<std::map<int64_t, Part>> parts;  // of result.computed
+  std::map<std::pair<Quantity, std::string>, size_t> first;
   std::map<std::string, int> seen;
   int64_t rows = 0;
   for (int64_t rank = 0; rank < std::ssize(files); ++rank) {
@@ -269,26 +238,25 @@ StepFingerprints read_step_fingerprints(const std::filesystem::path& folder, int
     for (const auto& [number, key] : keys) result.rows[key] = {rank, rows + number};
     rows += std::ssize(keys);
     for (const Fingerprint& fingerprint : files[rank].fingerprints) {
+      const auto& [of, name, state] = std::tie(fingerprint.of, fingerprint.name, fingerprint.state);
       std::string row;
-      if (is_row(fingerprint.of)) {
+      if (is_row(of)) {
         const auto key = keys.find(fingerprint.row.value_or(-1));
         if (key == keys.end()) continue;  // of a row without a token that counts
         row = key->second;
       }
-      joined.try_emplace({fingerprint.of, fingerprint.name, fingerprint.state, row}, joined.size())
-          .first->second.add(fingerprint, rank);
+      const auto [place, is_new] = result.places.try_emplace({of, name, state, row}, parts.size());
+      if (is_new) {
+        first.try_emplace({of, name}, parts.size());
+        result.computed.push_back({.of = of, .name = name, .state = state, .row = row});
+        parts.emplace_back();
+      }
+      add(fingerprint, rank, parts[place->second], result.computed[place->second]);
     }
   }
   // A module's rows are together, where the first of them was computed.
-  std::map<std::pair<Quantity, std::string>, size_t> first;
-  for (const auto& [key, one] : joined) {
-    const auto& [of, name, state, row] = key;
-    result.computed.push_back({of, name, state, row, one.order(), one.total(), one.disagreement()});
-    const auto found = first.try_emplace({of, name}, one.order()).first;
-    found->second = std::min(found->second, one.order());
-  }
-  std::ranges::sort(result.computed, {}, [&](const Computed& one) {
-    return std::tuple(one.of, first.at({one.of, one.name}), one.order);
+  std::ranges::stable_sort(result.computed, {}, [&](const Computed& one) {
+    return std::pair(one.of, first.at({one.of, one.name}));
   });
   for (size_t i = 0; i < result.computed.size(); ++i) {
     const Computed& one = result.computed[i];

@@ -18,12 +18,11 @@ namespace fsdp {
 struct Sums {
   int64_t numel = 0;
   bool is_finite = true;
-  double sum = 0;
   double square_sum = 0;
   std::array<double, kProjections> projections{};
 
   Sums& operator+=(const Sums& other);
-  Sums operator-(const Sums& other) const;  // without square_sum, which does not add up
+  Sums operator-(const Sums& other) const;  // square_sum is an estimate: it does not add up
 
   double norm() const;            // L2
   double projected_norm() const;  // its estimate from the projections
@@ -49,7 +48,6 @@ struct Computed {
   std::string name{};
   std::string state{};
   std::string row{};  // key of StepFingerprints::rows; empty: no row
-  size_t order = 0;   // in the files
   Sums sums{};
   std::optional<Disagreement> disagreement{};
 };

@@ -156,13 +156,17 @@ def test_fp64_shows_a_fault_below_the_rounding_of_fp32(trainer, runner, tmp_path
     assert answer in diverge(runner, right, wrong).stdout
 
 
-def test_a_run_that_is_not_finite_is_named(runs, runner, tmp_path):
+@pytest.mark.parametrize("of", ["activation", "gradient"])
+@pytest.mark.parametrize("is_wrong_first", [False, True])
+def test_a_run_that_is_not_finite_is_named(runs, runner, tmp_path, of, is_wrong_first):
     shutil.copytree(runs["ddp"], tmp_path / "wrong")
-    file = tmp_path / "wrong/step-2.rank0.jsonl"
-    file.write_text("".join(
-        line.replace('"is_finite":true', '"is_finite":false') if '"activation"' in line else line
-        for line in file.read_text().splitlines(keepends=True)))
-    assert "cause  wrong has NaN or infinity\n" in diverge(runner, runs["single"], "wrong", folder=tmp_path).stdout
+    for file in (tmp_path / "wrong").glob("step-2.*"):
+        file.write_text("".join(
+            line.replace('"is_finite":true', '"is_finite":false') if f'"of":"{of}"' in line else line
+            for line in file.read_text().splitlines(keepends=True)))
+    words = [runs["single"], "wrong"]
+    answer = diverge(runner, *(reversed(words) if is_wrong_first else words), folder=tmp_path).stdout
+    assert "cause  wrong has NaN or infinity\n" in answer, answer
 
 
 def cut(file: Path) -> None:
