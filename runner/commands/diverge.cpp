@@ -103,7 +103,7 @@ struct Steps {
   // Returns train.fingerprint_steps.
   TextList items() const {
     const auto range = [](int64_t from, int64_t to) {
-      return from == to ? std::to_string(from) : fmt::format("{}-{}", from, to);
+      return range_text(std::to_string(from), std::to_string(to), "-");
     };
     if (last - first < kMostFirstSteps) return {range(first, last)};
     return {range(first, first + kStepsIfEqual - 1), range(last - kStepsBeforeParting, last)};
@@ -148,10 +148,9 @@ std::string point_text(const std::string& name, const RunSpec& spec) {
   std::string text = "  - name: ";
   append_json_string(text, name);
   text += '\n';
-  const auto defaults = keys_and_values(RunSpec());
-  const auto keys = keys_and_values(spec);
-  for (size_t i = 0; i < keys.size(); ++i) {
-    if (keys[i] != defaults[i]) text += fmt::format("    {}: {}\n", keys[i].first, keys[i].second);
+  for (const RunSpecKey& key : run_spec_keys()) {
+    if (!key.is_equal(spec, RunSpec()))
+      text += fmt::format("    {}: {}\n", key.name, key.yaml(spec));
   }
   return text;
 }
@@ -259,8 +258,7 @@ std::string ranges_text(const std::vector<int64_t>& steps) {
   for (size_t i = 0; i < steps.size();) {
     size_t end = i + 1;
     while (end < steps.size() && steps[end] == steps[end - 1] + 1) ++end;
-    ranges.push_back(end == i + 1 ? std::to_string(steps[i])
-                                  : fmt::format("{} to {}", steps[i], steps[end - 1]));
+    ranges.push_back(range_text(std::to_string(steps[i]), std::to_string(steps[end - 1])));
     i = end;
   }
   return joined(ranges);

@@ -51,13 +51,10 @@ std::string what_text(const FirstDifference& difference) {
   return "";
 }
 
-std::string in_run(const FirstDifference& difference) {
-  return difference.at_fault.empty() ? "one run" : difference.at_fault;
-}
-
 }  // namespace
 
 std::string cause_text(const FirstDifference& difference) {
+  const std::string run = difference.at_fault.empty() ? "one run" : difference.at_fault;
   switch (difference.cause) {
     case Cause::kRows:
       return "the runs read other rows (another order, seed or start of the data), or rows whose "
@@ -72,17 +69,15 @@ std::string cause_text(const FirstDifference& difference) {
     case Cause::kTooFar:
       return "their weights are too far apart to tell a fault from rounding";
     case Cause::kStaleWeights:
-      return fmt::format("{} computes with stale weights, those of the step before",
-                         in_run(difference));
+      return run + " computes with stale weights, those of the step before";
     case Cause::kGather:
-      return fmt::format(
-          "{} computes with other weights than its ranks own: a gather that came "
-          "too early, or went wrong",
-          in_run(difference));
+      return run +
+             " computes with other weights than its ranks own: a gather that came too "
+             "early, or went wrong";
     case Cause::kPositions:
       return "another mask, or other positions of tokens";
     case Cause::kOneRank:
-      return fmt::format("only some ranks of {} compute it differently", in_run(difference));
+      return "only some ranks of " + run + " compute it differently";
     case Cause::kComputation:
       return "equal inputs and weights give something else: another rule of this unit";
     case Cause::kPrecision:
@@ -96,13 +91,11 @@ std::string cause_text(const FirstDifference& difference) {
       return "recomputation: the repeated forward is not the first one (dropout's seed, or an "
              "input that changed)";
     case Cause::kMissingReduction:
-      return fmt::format("the reduction is missing: ranks of {} have gradients of their own",
-                         in_run(difference));
+      return "the reduction is missing: ranks of " + run + " have gradients of their own";
     case Cause::kReductionFactor:
-      return fmt::format(
-          "the reduction of {} takes a sum for a mean, a mean for a sum, or is done "
-          "twice",
-          in_run(difference));
+      return "the reduction of " + run +
+             " takes a sum for a mean, a mean for a sum, or is done "
+             "twice";
     case Cause::kReduction:
       return "the reduction, or what lies between it and the gradient before it";
     case Cause::kClipping:
@@ -115,38 +108,30 @@ std::string cause_text(const FirstDifference& difference) {
     case Cause::kUpdate:
       return "the optimizer's update: its learning rate or epsilon, or a step that is done twice";
     case Cause::kNotFinite:
-      return fmt::format("{} has NaN or infinity", in_run(difference));
+      return run + " has NaN or infinity";
   }
   return "";
 }
 
 namespace {
 
-std::string numbers_text(const std::vector<int64_t>& numbers) {
-  constexpr size_t kMost = 8;
-  const size_t count = std::min(numbers.size(), kMost);
-  std::string text = fmt::to_string(fmt::join(numbers.begin(), numbers.begin() + count, ", "));
-  return numbers.size() > kMost ? text + ", ..." : text;
-}
-
 std::string where_text(const FirstDifference& difference) {
-  std::string text;
-  const auto add = [&](const std::string& part) { text += (text.empty() ? "" : "; ") + part; };
+  std::vector<std::string> parts;
   const bool is_of_rows = !difference.rows.empty() || difference.of == Quantity::kActivation ||
                           difference.of == Quantity::kActivationGradient;
   if (difference.compared > 0) {
-    add(fmt::format("{} of {} {}", difference.differing, difference.compared,
-                    is_of_rows ? "rows" : "tensors"));
+    parts.push_back(fmt::format("{} of {} {}", difference.differing, difference.compared,
+                                is_of_rows ? "rows" : "tensors"));
   }
-  if (!difference.rows.empty()) add("rows " + numbers_text(difference.rows));
+  if (!difference.rows.empty()) parts.push_back("rows " + joined_names(difference.rows));
   if (!difference.ranks.empty()) {
-    add(fmt::format("ranks {}{}", numbers_text(difference.ranks),
-                    difference.at_fault.empty() ? "" : " of " + difference.at_fault));
+    parts.push_back(fmt::format("ranks {}{}", joined_names(difference.ranks),
+                                difference.at_fault.empty() ? "" : " of " + difference.at_fault));
   }
   if (difference.from_position) {
-    add(fmt::format("from {:.0f} % of each row on", 100 * *difference.from_position));
+    parts.push_back(fmt::format("from {:.0f} % of each row on", 100 * *difference.from_position));
   }
-  return text;
+  return joined_texts(parts, "; ");
 }
 
 std::string size_text(const FirstDifference& difference) {
