@@ -70,7 +70,7 @@ std::string agreeing_names(const NamedRuns& names, size_t row_count) {
 }
 
 // "A and B do not agree: A 2, B 2.5 at step 2, 2e-1 apart (allowed: 1e-6)"
-std::string parting_text(const std::string& who, const Parting& parting, Rows rows) {
+std::string parting_text(const std::string& who, const StepDifference& parting, Rows rows) {
   const auto text = [&](const FigureOfRun& one) {
     return name_of_one(one.run, rows) + ' ' + loss_in_words(one.value);
   };

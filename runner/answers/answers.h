@@ -63,20 +63,13 @@ struct FigureOfRun {
   std::optional<double> value{};  // nullopt: not finite
 };
 
-// The first step at which runs differ by more than is allowed.
-struct Parting {
+// How far runs are apart at a step.
+struct StepDifference {
   int64_t step = 0;
   bool is_of_loss = true;  // false: of gradient norms
   double difference = 0;   // relative; infinite if only some values are finite
   double allowed = 0;
   FigureOfRun least{}, greatest{};
-};
-
-// How far losses of a step are apart.
-struct LossDifference {
-  int64_t step = 0;
-  double difference = 0;  // relative; infinite if only some losses are finite
-  double allowed = 0;
 };
 
 // Finished runs that must have equal losses: their model, data, seed, total batch, steps and
@@ -89,8 +82,8 @@ struct LossAgreement {
   size_t step_count = 0;        // compared steps
   size_t not_finite_count = 0;  // compared steps at which no run's loss is finite
   double difference = 0;        // the largest relative difference of a step's losses
-  std::vector<LossDifference> differences{};  // of the steps with a finite loss
-  std::optional<Parting> parting{};
+  std::vector<StepDifference> differences{};  // of losses, at the steps with a finite one
+  std::optional<StepDifference> parting{};    // the first one that is larger than is allowed
 };
 
 // True if the run's newest attempt resumed from a checkpoint.

@@ -30,14 +30,15 @@ double relative_difference(double low, double high) {
 }
 
 // Returns nullopt if no value is finite.
-std::optional<Parting> spread_of(int64_t step, const std::vector<FigureOfRun>& values) {
+std::optional<StepDifference> spread_of(int64_t step, const std::vector<FigureOfRun>& values) {
   const auto finite = std::ranges::count_if(values, [](auto& of) { return of.value.has_value(); });
   if (finite == 0) return std::nullopt;
   const auto [least, greatest] = std::ranges::minmax(values, {}, &FigureOfRun::value);
   const double difference = finite < std::ssize(values)
                                 ? std::numeric_limits<double>::infinity()
                                 : relative_difference(*least.value, *greatest.value);
-  return Parting{.step = step, .difference = difference, .least = least, .greatest = greatest};
+  return StepDifference{
+      .step = step, .difference = difference, .least = least, .greatest = greatest};
 }
 
 using StepOfRun = std::pair<const ComparisonRow*, StepLoss>;
@@ -62,10 +63,10 @@ constexpr double kAmplification = 100;
 constexpr double kMostNoise = 0.02;
 
 // Sets `allowed`. `largest` is the largest difference of earlier steps, and is updated.
-void judge(Parting& parting, double noise, double& largest) {
-  const double noise_of_step = std::min(kMostNoise, noise * static_cast<double>(parting.step));
-  parting.allowed = std::max(noise_of_step, kAmplification * largest);
-  largest = std::max(largest, parting.difference);
+void judge(StepDifference& between, double noise, double& largest) {
+  const double noise_of_step = std::min(kMostNoise, noise * static_cast<double>(between.step));
+  between.allowed = std::max(noise_of_step, kAmplification * largest);
+  largest = std::max(largest, between.difference);
 }
 
 // `largest` has the largest differences of earlier steps, and is updated.
@@ -78,22 +79,22 @@ void compare_step(LossAgreement& agreement, Differences& largest, int64_t step,
   };
   const Differences noise = rounding_noise(agreement.runs.front()->spec.precision);
   ++agreement.step_count;
-  std::optional<Parting> of_loss = spread(&StepLoss::loss);
+  std::optional<StepDifference> of_loss = spread(&StepLoss::loss);
   if (!of_loss) ++agreement.not_finite_count;
   if (of_loss) {
     judge(*of_loss, noise.loss, largest.loss);
-    agreement.differences.push_back({step, of_loss->difference, of_loss->allowed});
+    agreement.differences.push_back(*of_loss);
   }
-  std::optional<Parting> of_norm = spread(&StepLoss::gradient_norm);
+  std::optional<StepDifference> of_norm = spread(&StepLoss::gradient_norm);
   // A run may not have measured its gradient norms.
   if (of_norm && !std::isfinite(of_norm->difference)) of_norm.reset();
   if (of_norm) {
     of_norm->is_of_loss = false;
     judge(*of_norm, noise.gradient_norm, largest.gradient_norm);
   }
-  for (const std::optional<Parting>& parting : {of_loss, of_norm}) {
-    const bool is_apart = parting && parting->difference > parting->allowed;
-    if (is_apart && !agreement.parting) agreement.parting = parting;
+  for (const std::optional<StepDifference>& between : {of_loss, of_norm}) {
+    const bool is_apart = between && between->difference > between->allowed;
+    if (is_apart && !agreement.parting) agreement.parting = between;
   }
 }
 

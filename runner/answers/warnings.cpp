@@ -114,7 +114,7 @@ std::string losses_disagree(Rows rows) {
   std::vector<std::string> found;
   for (const LossAgreement& agreement : loss_agreements(rows)) {
     if (!agreement.parting) continue;
-    const Parting& parting = *agreement.parting;
+    const StepDifference& parting = *agreement.parting;
     found.push_back(fmt::format("{}, {} ({}step {})", text(parting.least), text(parting.greatest),
                                 parting.is_of_loss ? "" : "gradient norm, ", parting.step));
   }

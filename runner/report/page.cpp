@@ -98,9 +98,9 @@ std::string divergence_of(const LossAgreement& agreement, const std::filesystem:
 // Returns how far losses that must be equal are apart, and how far they may be.
 JsonObject loss_differences_data(const LossAgreement& agreement, const Report& report,
                                  const std::deque<Series>& all) {
-  const auto curve_of = [&](double LossDifference::*figure) {
+  const auto curve_of = [&](double StepDifference::*figure) {
     std::vector<CurvePoint> points;
-    for (const LossDifference& of : agreement.differences) {
+    for (const StepDifference& of : agreement.differences) {
       const bool is_drawn = of.*figure > 0 && std::isfinite(of.*figure);  // on a logarithmic scale
       points.push_back({.x = static_cast<double>(of.step),
                         .y = is_drawn ? std::optional(of.*figure) : std::nullopt});
@@ -109,8 +109,8 @@ JsonObject loss_differences_data(const LossAgreement& agreement, const Report& r
   };
   return JsonObject()
       .add("runs", mapped(agreement.runs, [&](auto* run) { return name_of_run(*run, all); }))
-      .add("difference", curve_of(&LossDifference::difference))
-      .add("allowed", curve_of(&LossDifference::allowed))
+      .add("difference", curve_of(&StepDifference::difference))
+      .add("allowed", curve_of(&StepDifference::allowed))
       .add("parting_step",
            agreement.parting ? std::optional(agreement.parting->step) : std::nullopt)
       .add("divergence", divergence_of(agreement, report.results));
