@@ -33,10 +33,10 @@ struct ValueMeaning {
 struct OtherKey {
   std::vector<std::string> names;  // patterns of dotted names
   std::vector<ValueMeaning> meanings{};
-  bool names_file = false;  // another file to import
+  bool names_file = false;          // another file to import
   std::vector<std::string> list{};  // the key of a folder, its default, and a file of entries
-  std::string same{};       // our key, if any value stays as it is
-  int64_t order = 0;        // keys of included tables come first
+  std::string same{};               // our key, if any value stays as it is
+  int64_t order = 0;                // keys of included tables come first
 };
 
 // Applies when all files have been read.

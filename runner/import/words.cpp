@@ -130,34 +130,37 @@ const OtherTrainer* trainer_of(const YAML::Node& map) {
                                 fmt::join(known, ", ")));
 }
 
+ForeignFile read_words(const std::string& name, const OtherTrainer& trainer,
+                       const YAML::Node& map) {
+  ForeignFile file{.name = name, .trainer = &trainer};
+  size_t count = 0;
+  require_few(name, map, count);
+  Reader(file).read(map, "", YAML::Mark());
+  return file;
+}
+
 }  // namespace
 
 ForeignFile read_foreign_file(const std::filesystem::path& file) {
-  ForeignFile read{.name = visible_line(file.filename().string()), .trainer = nullptr};
-  const YAML::Node map = parse(file, read.name);
-  if (!map.IsMap()) throw ConfigError(read.name, "", "is no map of keys and values");
-  read.trainer = trainer_of(map);
-  if (read.trainer == nullptr) refuse_unknown(read.name);
-  size_t count = 0;
-  require_few(read.name, map, count);
-  Reader(read).read(map, "", YAML::Mark());
-  return read;
+  const std::string name = visible_line(file.filename().string());
+  const YAML::Node map = parse(file, name);
+  if (!map.IsMap()) throw ConfigError(name, "", "is no map of keys and values");
+  const OtherTrainer* trainer = trainer_of(map);
+  if (trainer == nullptr) refuse_unknown(name);
+  return read_words(name, *trainer, map);
 }
 
 ForeignFile read_foreign_entry(const std::filesystem::path& file, const std::string& entry,
                                const std::filesystem::path& folder) {
-  ForeignFile read{.name = visible_line(file.filename().string()), .trainer = nullptr};
+  const std::string name = visible_line(file.filename().string());
   const auto table =
       std::ranges::find(other_trainers(), file.filename().string(), &OtherTrainer::name);
-  read.trainer = &*table;
-  const YAML::Node map = parse(file, read.name);
+  const YAML::Node map = parse(file, name);
   const YAML::Node node = map.IsMap() && map[entry] ? map[entry] : YAML::Node();
-  if (!node.IsMap())
-    throw ConfigError(read.name, "",
-                      "has no entry of this name (several data sets: join their files)");
-  size_t count = 0;
-  require_few(read.name, node, count);
-  Reader(read).read(node, "", YAML::Mark());
+  if (!node.IsMap()) {
+    throw ConfigError(name, "", "has no entry of this name (several data sets: join their files)");
+  }
+  ForeignFile read = read_words(name, *table, node);
   std::error_code unknown;
   for (ForeignWord& word : read.words) {
     const bool is_file = std::filesystem::is_regular_file(file.parent_path() / word.value, unknown);
