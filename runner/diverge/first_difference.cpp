@@ -28,7 +28,7 @@ struct Limit {
   double narrow;
 
   double of(double roundoff) const { return roundoff > Roundoff::kFp32 ? narrow : fp32; }
-  // Sums of fingerprints have no more digits than those of fp64.
+  // Fingerprints are sums in fp64, so they have no more digits.
   double times(double roundoff) const { return std::max(of(roundoff) * roundoff, kSameSums); }
 };
 constexpr Limit kGrowth{30, 10};
@@ -188,7 +188,7 @@ class StepComparison {
     return std::min(kMost, kGrowth.of(roundoff_.compute) * level);
   }
 
-  // Names the cause by what else is known of the runs.
+  // Replaces the cause by a better one if the runs tell more.
   void explain(FirstDifference& found) const {
     const bool is_of_backward =
         found.of == Quantity::kActivationGradient || found.of == Quantity::kLocalGradient;

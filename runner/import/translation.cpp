@@ -77,7 +77,7 @@ int64_t Translation::integer(std::string_view name, int64_t missing) const {
   return missing;
 }
 
-// The words that have no key left get a note, because what they mean is lost.
+// Words without a key get a note: their meaning is lost.
 void Translation::erase(std::string_view name, const ImportedKey& by) {
   std::vector<ForeignWord*> words;
   for (const ImportedKey& key : keys_) {

@@ -34,8 +34,8 @@ struct ForeignFile {
 // too, if it has none of the keys that mark a trainer's files.
 ForeignFile read_foreign_file(const std::filesystem::path& file);
 
-// Reads an entry of a file of entries, as its trainer's other files do, whose table has the file's
-// name. Values that name files beside it get `folder` before them. Throws ConfigError.
+// Reads one entry of a file of entries. The table with the file's name is about its keys. Values
+// that name files beside this file get `folder` before them. Throws ConfigError.
 ForeignFile read_foreign_entry(const std::filesystem::path& file, const std::string& entry,
                                const std::filesystem::path& folder);
 
