@@ -93,9 +93,10 @@ bool is_resumed(const ComparisonRow& run);
 // batch".
 std::string why_not_compared(const ComparisonRow& run, const ComparisonRow& other);
 
-// Returns an agreement for each group of two or more finished runs with an equal loss_digest.
-// Groups are in the order of their first runs. Compares ComparisonRow::losses, or else the first
-// and the last loss.
+// Returns the verdict on each pair of finished runs with an equal loss_digest. Runs that agree with
+// the same run are one agreement. If not all agree with the first one, there is an agreement with a
+// parting of the first one and the first of the others. Compares ComparisonRow::losses, or else the
+// first and the last loss.
 std::vector<LossAgreement> loss_agreements(Rows rows);
 
 // A loss in a sentence: "2.5", "not finite".

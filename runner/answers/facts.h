@@ -55,8 +55,8 @@ inline constexpr const char* kAnotherMethod = "another method";
 struct LossFacts {
   Runs runs{};  // that finished and did steps
   std::vector<LossAgreement> agreements{};
-  // The rows of the agreement with most rows, the first if several have most. If no two runs
-  // compute the same, the first row.
+  // The most rows whose losses must be equal, the first if several groups have most. If no two
+  // runs compute the same, the first row.
   SeriesRows reference_rows{};
   // Other rows, by the reason why their losses are not comparable with those.
   std::vector<std::pair<std::string, SeriesRows>> apart{};

@@ -119,6 +119,22 @@ LossAgreement agreement_of(Runs runs) {
   return agreement;
 }
 
+// Sorts runs by the first run that each agrees with. First runs of two parts do not agree.
+std::vector<Runs> agreeing_parts(const Runs& alike) {
+  std::vector<Runs> parts;
+  for (const ComparisonRow* run : alike) {
+    const auto part = std::ranges::find_if(parts, [&](const Runs& one) {
+      return !agreement_of({one.front(), run}).parting;
+    });
+    if (part == parts.end()) {
+      parts.push_back({run});
+    } else {
+      part->push_back(run);
+    }
+  }
+  return parts;
+}
+
 // --- runs that are not compared ---
 
 // Returns the differences between two runs that may change losses: "other optimizer.learning_rate,
@@ -140,9 +156,12 @@ std::string differing_keys(const ComparisonRow& run, const ComparisonRow& other)
 
 bool has_loss(const ComparisonRow* run) { return is_finished(run) && run->steps.value_or(0) > 0; }
 
-SeriesRows rows_of(const LossAgreement& agreement, Rows rows) {
+// Returns the rows with a run that must have the losses of `like`.
+SeriesRows rows_like(const ComparisonRow& like, Rows rows) {
   return only(rows, [&](const Series* row) {
-    return std::ranges::any_of(agreement.runs, [&](auto* run) { return row->has(run); });
+    return std::ranges::any_of(row->runs, [&](const ComparisonRow* run) {
+      return has_loss(run) && run->loss_digest == like.loss_digest;
+    });
   });
 }
 
@@ -167,7 +186,12 @@ std::vector<LossAgreement> loss_agreements(Rows rows) {
   });
   std::vector<LossAgreement> agreements;
   for (auto& [digest, alike] : grouped(runs, [](auto* run) { return run->loss_digest; })) {
-    if (alike.size() > 1) agreements.push_back(agreement_of(std::move(alike)));
+    const std::vector<Runs> parts = agreeing_parts(alike);
+    for (const Runs& part : parts) {
+      if (part.size() > 1) agreements.push_back(agreement_of(part));
+      if (&part == &parts.front()) continue;
+      agreements.push_back(agreement_of({parts.front().front(), part.front()}));
+    }
   }
   return agreements;
 }
@@ -186,7 +210,7 @@ LossFacts loss_facts(Rows rows) {
   const ComparisonRow* reference = facts.runs.front();
   facts.reference_rows = {finished.front()};
   for (const LossAgreement& agreement : facts.agreements) {
-    const SeriesRows agreeing = rows_of(agreement, finished);
+    const SeriesRows agreeing = rows_like(*agreement.runs.front(), finished);
     const bool is_first = &agreement == &facts.agreements.front();
     if (!is_first && agreeing.size() <= facts.reference_rows.size()) continue;
     facts.reference_rows = agreeing;

@@ -279,6 +279,15 @@ TEST_CASE("answers about losses") {
               rows[0].spec.precision.kind = rows[1].spec.precision.kind = PrecisionKind::kBf16True;
             }),
        "A and B agree to 5e-4 at all 3 steps"},
+      {"Loss", equal(kThree, {3, 2.5, 4}, {3, 2, 1}),
+       "A and B do not agree: B 2, A 2.5 at step 2, 2e-1 apart (allowed: 4e-6); "
+       "B and C are equal at all 3 steps"},
+      {"Loss", with_losses(kThree, {{3, 2}, {3, 2.5}, {3, 2}}),
+       "A and B do not agree: A 2, B 2.5 at step 2, 2e-1 apart (allowed: 4e-6); "
+       "A and C are equal at all 2 steps"},
+      {"Loss", with_losses(kThree, {{3, 2}, {3, 2.5}, {3, 4}}),
+       "A and B do not agree: A 2, B 2.5 at step 2, 2e-1 apart (allowed: 4e-6); "
+       "A and C do not agree: A 2, C 4 at step 2, 5e-1 apart (allowed: 4e-6)"},
       {"Loss",
        with(equal(kTwo, {3, 2}, {3, 2}), [](auto& rows) { rows[1].losses[1].loss.reset(); }),
        "A and B do not agree: B not finite, A 2 at step 2"},
@@ -365,6 +374,7 @@ TEST_CASE("losses that are not comparable with those of most rows are explained"
     }));
   };
   CHECK(legend(alike).empty());
+  CHECK(legend(with_losses(alike, {{3}, {3}, {3}, {4}})).empty());  // comparable, and they part
   CHECK(other([](auto& row) { row.spec.batch.total = 32; }) ==
         "* another batch than A and B: losses are not comparable");
   CHECK(other([](auto& row) { row.data_digest = "y"; }, 3) ==
