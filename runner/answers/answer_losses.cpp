@@ -102,8 +102,7 @@ bool is_plain(const LossAgreement& agreement) {
   return !agreement.parting && agreement.not_finite_count == 0 && agreement.step_count > 0;
 }
 
-// "16 runs form 4 groups that compute the same thing; within each group losses agree to 2e-7 at
-// every step"
+// "16 runs form 4 groups; within each group losses agree to 2e-7 at every step"
 std::string many_agreements_text(const std::vector<LossAgreement>& agreements) {
   size_t run_count = 0;
   double difference = 0;
@@ -113,11 +112,10 @@ std::string many_agreements_text(const std::vector<LossAgreement>& agreements) {
     difference = std::max(difference, agreement.difference);
     is_whole = is_whole && agreement.is_every_step && agreement.is_whole;
   }
-  return fmt::format(
-      "{} runs form {} groups that compute the same thing; within each group losses {} {}",
-      run_count, agreements.size(),
-      difference == 0 ? "are equal" : "agree to " + rounded_up(difference),
-      is_whole ? "at every step" : "at every step that was compared");
+  return fmt::format("{} runs form {} groups; within each group losses {} {}", run_count,
+                     agreements.size(),
+                     difference == 0 ? "are equal" : "agree to " + rounded_up(difference),
+                     is_whole ? "at every step" : "at every step that was compared");
 }
 
 std::vector<std::string> texts_of(std::vector<LossAgreement> agreements, Rows rows) {

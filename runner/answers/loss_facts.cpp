@@ -1,6 +1,7 @@
 // Compares losses of runs that compute the same, at every step that all of them have.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
 
@@ -186,6 +187,8 @@ std::vector<LossAgreement> loss_agreements(Rows rows) {
   });
   std::vector<LossAgreement> agreements;
   for (auto& [digest, alike] : grouped(runs, [](auto* run) { return run->loss_digest; })) {
+    // A run that lacks steps must not hide what others differ in there.
+    std::ranges::stable_sort(alike, std::greater(), [](auto* run) { return run->losses.size(); });
     const std::vector<Runs> parts = agreeing_parts(alike);
     for (const Runs& part : parts) {
       if (part.size() > 1) agreements.push_back(agreement_of(part));

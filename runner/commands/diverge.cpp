@@ -2,6 +2,7 @@
 #include <array>
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -264,19 +265,32 @@ std::string ranges_text(const std::vector<int64_t>& steps) {
   return joined(ranges);
 }
 
-// Names what only one side has recorded of a step. Empty if both have the same.
-std::string one_sided(const std::array<StepFingerprints, 2>& now,
-                      const std::array<ComparedRun, 2>& sides) {
-  std::string text;
+// Quantities that were not compared, by the reason.
+using Uncompared = std::map<std::string, std::set<Quantity>>;
+
+// Adds what lies before a difference of this step. nullopt: there is none.
+void add_uncompared(const std::array<StepFingerprints, 2>& now,
+                    const std::array<ComparedRun, 2>& sides,
+                    const std::optional<FirstDifference>& difference, Uncompared& found) {
   for (size_t i = 0; i < 2; ++i) {
-    std::set<Quantity> missing;
     for (const Computed& each : now[i].computed) {
-      const bool is_there = now[1 - i].find(each.of, each.name, each.state, each.row) != nullptr;
-      if (!is_there && each.of != Quantity::kRepeatedInput) missing.insert(each.of);
+      if (each.of == Quantity::kRepeatedInput || (difference && each.of >= difference->of))
+        continue;
+      const Computed* same = now[1 - i].find(each.of, each.name, each.state, each.row);
+      if (same == nullptr) {
+        found["only " + sides[i].name + " has all of it"].insert(each.of);
+      } else if (!each.sums.is_finite && !same->sums.is_finite) {
+        found["it is NaN or infinite in both"].insert(each.of);
+      }
     }
-    if (missing.empty()) continue;
-    const auto names = mapped(missing, [](Quantity of) { return std::string(name_of(of)); });
-    text += fmt::format("  not compared, because only {} has all of it: {}\n", sides[i].name,
+  }
+}
+
+std::string uncompared_text(const Uncompared& uncompared) {
+  std::string text;
+  for (const auto& [reason, quantities] : uncompared) {
+    const auto names = mapped(quantities, [](Quantity of) { return std::string(name_of(of)); });
+    text += fmt::format("  not compared, because {}: {}\n", reason,
                         joined({names.begin(), names.end()}));
   }
   return text;
@@ -300,6 +314,7 @@ ComparedSteps compared(const std::array<ComparedRun, 2>& sides, std::optional<in
                                          sides[0].name, sides[1].name));
   }
   std::vector<int64_t> equal;
+  Uncompared uncompared;
   std::string notes;
   std::array<std::optional<StepFingerprints>, 2> before;
   for (const int64_t step : steps) {
@@ -312,16 +327,20 @@ ComparedSteps compared(const std::array<ComparedRun, 2>& sides, std::optional<in
     };
     const auto found = first_difference(side(0), side(1));
     if (found && found->cause == Cause::kTooFar) {
-      notes +=
+      notes =
           fmt::format("  step {} and later ones cannot be judged: {}\n", step, cause_text(*found));
       break;
     }
-    if (found) return {difference_text(*found, sides[0].name, sides[1].name), true};
-    if (equal.empty()) notes = one_sided(now, sides);
+    add_uncompared(now, sides, found, uncompared);
+    if (found) {
+      return {difference_text(*found, sides[0].name, sides[1].name) + uncompared_text(uncompared),
+              true};
+    }
     equal.push_back(step);
     before = {std::move(now[0]), std::move(now[1])};
   }
   const std::string names = fmt::format("{} and {}", sides[0].name, sides[1].name);
+  notes = uncompared_text(uncompared) + notes;
   if (equal.empty()) return {fmt::format("{}:\n{}", names, notes)};
   return {.text = fmt::format("{} do not differ by more than rounding in {} {}\n{}", names,
                               equal.size() == 1 ? "step" : "steps", ranges_text(equal), notes),

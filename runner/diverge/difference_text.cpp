@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "base/text/utf8.h"
 #include "runner/table/names.h"
 #include "runner/table/number_text.h"
 
@@ -13,7 +14,7 @@ namespace {
 
 // "the gradient of model.norm.weight"
 std::string what_text(const FirstDifference& difference) {
-  const std::string of = difference.name.empty() ? "" : " of " + difference.name;
+  const std::string of = difference.name.empty() ? "" : " of " + visible_line(difference.name);
   switch (difference.of) {
     case Quantity::kInputIds:
       return "the tokens of a row";

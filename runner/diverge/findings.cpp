@@ -22,8 +22,8 @@ std::optional<double> first_segment(const Pairs& differing, double most) {
   return static_cast<double>(first) / kProjections;
 }
 
-// Adds the rows that differ, and the ranks that read them. If these are all the rows of some ranks,
-// they are the cause.
+// Adds the rows that differ. If these are all the rows of some ranks of a run, those ranks are the
+// cause. If both runs have such ranks, either run may be wrong.
 void add_rows(const StepOfRun& one, const StepOfRun& other, const Pairs& differing,
               FirstDifference& found) {
   for (const Pair& pair : differing) {
@@ -34,11 +34,13 @@ void add_rows(const StepOfRun& one, const StepOfRun& other, const Pairs& differi
     const int64_t all_ranks = run->step.begin.ranks;
     std::set<int64_t> ranks;
     for (const Pair& pair : differing) ranks.insert(run->step.rows.at(pair.one->row).rank);
-    if (std::ssize(ranks) == all_ranks || !found.ranks.empty()) continue;
-    found.ranks.assign(ranks.begin(), ranks.end());
-    found.at_fault = run->run;
     const bool are_all_rows = found.differing * all_ranks == found.compared * std::ssize(ranks);
-    if (are_all_rows) found.cause = Cause::kOneRank;
+    if (std::ssize(ranks) == all_ranks || !are_all_rows) continue;
+    const std::vector<int64_t> numbers(ranks.begin(), ranks.end());
+    const bool has_other_suspect = found.cause == Cause::kOneRank;
+    found.cause = Cause::kOneRank;
+    found.at_fault = has_other_suspect ? "" : run->run;
+    found.ranks = !has_other_suspect || found.ranks == numbers ? numbers : std::vector<int64_t>();
   }
 }
 

@@ -101,7 +101,8 @@ std::vector<RankFile> read_ranks(const std::filesystem::path& folder, int64_t st
   int64_t ranks = 1;
   for (int64_t rank = 0; rank < ranks; ++rank) {
     const std::filesystem::path file = folder / fingerprint_file_name(step, rank);
-    if (!std::filesystem::exists(file)) {
+    std::error_code not_there;
+    if (!std::filesystem::exists(file, not_there)) {
       throw std::runtime_error(file.string() + " is missing; record step " + std::to_string(step) +
                                " again, on every rank");
     }
@@ -155,6 +156,22 @@ void add(const Fingerprint& fingerprint, int64_t rank, std::map<int64_t, Part>& 
   } else if (!whole.disagreement &&
              (known.numel != sums.numel || distance(known, sums) > kSameSums * known.norm())) {
     whole.disagreement = {part->second.rank, rank, known, sums};
+  }
+}
+
+// Throws std::runtime_error if parts of a tensor are missing, or overlap. `parts` has its parts by
+// their begin.
+void require_whole(const Computed& whole, const std::map<int64_t, Part>& parts,
+                   const std::filesystem::path& folder) {
+  int64_t end = 0;
+  for (const auto& [begin, part] : parts) {
+    if (begin != end) {
+      throw std::runtime_error(
+          fmt::format("{}: the {} of '{}' has elements up to {}, and then from {} on; record the "
+                      "step again, on every rank",
+                      folder.string(), name_of(whole.of), whole.name, end, begin));
+    }
+    end += part.sums.numel;
   }
 }
 
@@ -253,6 +270,10 @@ StepFingerprints read_step_fingerprints(const std::filesystem::path& folder, int
       }
       add(fingerprint, rank, parts[place->second], result.computed[place->second]);
     }
+  }
+  for (size_t i = 0; i < parts.size(); ++i) {
+    // Codes and scales of a quantized state begin where its elements do.
+    if (result.computed[i].state.empty()) require_whole(result.computed[i], parts[i], folder);
   }
   // A module's rows are together, where the first of them was computed.
   std::ranges::stable_sort(result.computed, {}, [&](const Computed& one) {

@@ -22,6 +22,7 @@ WAYS = {
     "ddp": {"strategy": {"kind": "ddp", "ranks": 2}, "batch": {"size_per_rank": 4}},
     "fsdp": {"strategy": {"kind": "fsdp", "ranks": 2}, "batch": {"size_per_rank": 2, "gradient_accumulation_steps": 2},
              "activation_checkpointing": {"every": 1}},
+    "4xfsdp": {"strategy": {"kind": "fsdp", "ranks": 4}, "batch": {"size_per_rank": 2}},
 }
 
 
@@ -80,6 +81,7 @@ class Fault:
 
 
 DOWN = "model.layers.1.mlp.down_proj.weight"
+EMBEDDING = "model.embed_tokens.weight"
 # The run, the changes, and the words about the place and the cause.
 FAULTS = [
     ("ddp", [Fault("labels", factor=2, row=1)], "the labels of a row", "other labels"),
@@ -133,7 +135,19 @@ def test_the_order_of_the_runs_and_their_ranks_do_not_matter(runs, runner, tmp_p
     words = [runs[right], "wrong"]
     answer = diverge(runner, *(reversed(words) if is_wrong_first else words), folder=tmp_path).stdout
     assert "  first  the output of model.embed_tokens in forward\n" in answer
-    assert "  where  4 of 8 rows; rows 4, 5, 6, 7; ranks 1 of wrong\n" in answer or "4 of 8 rows" in answer, answer
+    assert "  where  4 of 8 rows; rows 4, 5, 6, 7; ranks 1" in answer
+    # Another run of two ranks has the same rows on rank 1.
+    assert f"only some ranks of {'wrong' if right == 'single' else 'one run'} compute it" in answer
+
+
+@pytest.mark.parametrize("is_wrong_first", [False, True])
+def test_the_run_is_named_of_which_a_whole_rank_differs(runs, runner, tmp_path, is_wrong_first):
+    shutil.copytree(runs["4xfsdp"], tmp_path / "wrong")
+    Fault("activation", "model.layers.0", -1, rank=3).put_into(tmp_path / "wrong")
+    words = [runs["ddp"], "wrong"]
+    answer = diverge(runner, *(reversed(words) if is_wrong_first else words), folder=tmp_path).stdout
+    assert "  where  2 of 8 rows; rows 6, 7; ranks 3 of wrong\n" in answer
+    assert "only some ranks of wrong compute it" in answer
 
 
 @pytest.mark.parametrize("of, factor", [("activation", 2), ("loss", 2), ("forward_weight", 1.8), ("clip_divisor", 2)])
@@ -167,6 +181,60 @@ def test_a_run_that_is_not_finite_is_named(runs, runner, tmp_path, of, is_wrong_
     words = [runs["single"], "wrong"]
     answer = diverge(runner, *(reversed(words) if is_wrong_first else words), folder=tmp_path).stdout
     assert "cause  wrong has NaN or infinity\n" in answer, answer
+
+
+def of_quantities(*quantities: str):
+    return lambda line: any(f'"of":"{of}"' in line for of in quantities)
+
+
+def rewrite(folder: Path, step: int, change) -> None:
+    """Replaces each fingerprint of a step by what `change` returns for it; None leaves it out."""
+    for file in folder.glob(f"step-{step}.*"):
+        first, *lines, _ = file.read_text().splitlines(keepends=True)
+        lines = [changed for line in lines if (changed := change(line)) is not None]
+        file.write_text(first + "".join(lines) + json.dumps({"fingerprints": len(lines)}) + "\n")
+
+
+def test_what_only_one_run_has_of_a_later_step_is_told(runs, runner, tmp_path):
+    wrong = tmp_path / "wrong"
+    shutil.copytree(runs["ddp"], wrong)
+    is_lost = of_quantities("activation", "gradient")
+    rewrite(wrong, 2, lambda line: None if is_lost(line) else line)
+    told = f"  not compared, because only {runs['single']} has all of it: "
+    answer = diverge(runner, runs["single"], "wrong", folder=tmp_path).stdout
+    assert answer.endswith(f"in steps 1 to 3\n{told}activation, gradient\n")
+    Fault("loss", factor=2).put_into(wrong)  # what comes later explains no difference
+    answer = diverge(runner, runs["single"], "wrong", folder=tmp_path).stdout
+    assert "  first  the loss\n" in answer and answer.endswith(f"\n{told}activation\n")
+
+
+def test_what_is_not_finite_in_both_runs_is_told(runs, runner, tmp_path):
+    is_lost = of_quantities("activation", "loss")
+    for name in ("single", "ddp"):
+        shutil.copytree(runs[name], tmp_path / name)
+        rewrite(tmp_path / name, 2, lambda line: line.replace('"is_finite":true', '"is_finite":false')
+                if is_lost(line) else line)
+    answer = diverge(runner, "single", "ddp", folder=tmp_path).stdout
+    assert answer.endswith("  not compared, because it is NaN or infinite in both: activation, loss\n")
+
+
+def test_parts_that_are_no_whole_tensor_are_refused(runs, runner, tmp_path):
+    shutil.copytree(runs["fsdp"], tmp_path / "wrong")
+    rewrite(tmp_path / "wrong", 2, lambda line: None
+            if of_quantities("new_weight")(line) and EMBEDDING in line and '"begin":0' in line else line)
+    ended = diverge(runner, runs["single"], "wrong", folder=tmp_path)
+    assert ended.returncode != 0 and ended.stdout == ""
+    assert f"the new_weight of '{EMBEDDING}' has elements up to 0, and then from 1" in ended.stderr
+
+
+def test_the_name_of_a_tensor_forges_no_line(runs, runner, tmp_path):
+    for name in ("single", "ddp"):
+        shutil.copytree(runs[name], tmp_path / name)
+        for file in (tmp_path / name).iterdir():
+            replaced('"name":"model.norm.weight"', '"name":"a\\n  cause  all is well"')(file)
+    Fault("gradient", "all is well", 0.5).put_into(tmp_path / "ddp")
+    answer = diverge(runner, "single", "ddp", folder=tmp_path).stdout
+    assert "  first  the gradient of a\\n  cause  all is well after its reduction\n" in answer, answer
 
 
 def cut(file: Path) -> None:

@@ -285,6 +285,15 @@ TEST_CASE("answers about losses") {
       {"Loss", with_losses(kThree, {{3, 2}, {3, 2.5}, {3, 2}}),
        "A and B do not agree: A 2, B 2.5 at step 2, 2e-1 apart (allowed: 4e-6); "
        "A and C are equal at all 2 steps"},
+      // A has only the last step, at which all are equal.
+      {"Loss",
+       with(with_losses(kThree, {{3, 2}, {3, 2}, {4, 2}}),
+            [](auto& rows) {
+              rows[0].resumed_from_step = 1;
+              rows[0].losses.erase(rows[0].losses.begin());
+            }),
+       "B and C do not agree: B 3, C 4 at step 1, 3e-1 apart (allowed: 2e-6); "
+       "B and A are equal at the only step that all have"},
       {"Loss", with_losses(kThree, {{3, 2}, {3, 2.5}, {3, 4}}),
        "A and B do not agree: A 2, B 2.5 at step 2, 2e-1 apart (allowed: 4e-6); "
        "A and C do not agree: A 2, C 4 at step 2, 5e-1 apart (allowed: 4e-6)"},
@@ -349,13 +358,12 @@ TEST_CASE(
     rows.back().loss_digest = std::to_string(i / 2);
   }
   CHECK(answer_of(rows, "Loss") ==
-        "8 runs form 4 groups that compute the same thing; within each group losses are equal at "
-        "every step that was compared");
+        "8 runs form 4 groups; within each group losses are equal at every step that was compared");
   rows[1].loss_last = 2.75;
   CHECK(answer_of(rows, "Loss") ==
         "row0 and row1 do not agree: row0 2.5, row1 2.75 at step 100, 1e-1 apart (allowed: "
-        "2e-4); 6 runs form 3 groups that compute the same thing; within each group losses are "
-        "equal at every step that was compared");
+        "2e-4); 6 runs form 3 groups; within each group losses are equal at every step that was "
+        "compared");
 }
 
 TEST_CASE("losses that are not comparable with those of most rows are explained") {
