@@ -84,6 +84,13 @@ std::string parting_text(const std::string& who, const StepDifference& parting, 
                      text(parting.greatest), parting.step, apart);
 }
 
+// "are equal", "agree to 2e-7"
+std::string agree_text(double difference) {
+  if (difference == 0) return "are equal";
+  if (difference <= kMostNoise) return "agree to " + rounded_up(difference);
+  return fmt::format("agree but for rounding, which grew to {},", rounded_up(difference));
+}
+
 std::string agreement_text(const LossAgreement& agreement, Rows rows) {
   const std::string who =
       agreeing_names(names_of_runs(agreement.runs, rows), finished_rows(rows).size());
@@ -92,9 +99,7 @@ std::string agreement_text(const LossAgreement& agreement, Rows rows) {
   if (agreement.not_finite_count == agreement.step_count) {
     return fmt::format("{} have no finite loss {}", who, steps_in_words(agreement));
   }
-  const std::string how =
-      agreement.difference == 0 ? "are equal" : "agree to " + rounded_up(agreement.difference);
-  return fmt::format("{} {} {}", who, how, of_steps(agreement));
+  return fmt::format("{} {} {}", who, agree_text(agreement.difference), of_steps(agreement));
 }
 
 // True if the agreement is reported together with others like it.
@@ -113,8 +118,7 @@ std::string many_agreements_text(const std::vector<LossAgreement>& agreements) {
     is_whole = is_whole && agreement.is_every_step && agreement.is_whole;
   }
   return fmt::format("{} runs form {} groups; within each group losses {} {}", run_count,
-                     agreements.size(),
-                     difference == 0 ? "are equal" : "agree to " + rounded_up(difference),
+                     agreements.size(), agree_text(difference),
                      is_whole ? "at every step" : "at every step that was compared");
 }
 

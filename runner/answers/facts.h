@@ -52,6 +52,9 @@ SpeedFacts speed_facts(Rows rows);
 // Losses of methods are not equal, but they can be compared: which method learns more?
 inline constexpr const char* kAnotherMethod = "another method";
 
+// Rounding alone makes losses differ by at most this part, unless training amplifies it.
+inline constexpr double kMostNoise = 0.02;
+
 struct LossFacts {
   Runs runs{};  // that finished and did steps
   std::vector<LossAgreement> agreements{};

@@ -61,8 +61,6 @@ Differences rounding_noise(const PrecisionSpec& precision) {
 // this allows (tests/benchmark/loss_noise.py).
 constexpr double kAmplification = 100;
 
-constexpr double kMostNoise = 0.02;
-
 // Sets `allowed`. `largest` is the largest difference of earlier steps, and is updated.
 void judge(StepDifference& between, double noise, double& largest) {
   const double noise_of_step = std::min(kMostNoise, noise * static_cast<double>(between.step));

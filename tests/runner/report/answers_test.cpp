@@ -264,6 +264,8 @@ TEST_CASE("answers about losses") {
        "A and B do not agree: A 1, B 1.00001 at step 3, 1e-5 apart (allowed: 6e-6)"},
       {"Loss", equal(kTwo, {3, 2, 1}, {3, 2.0000002, 1.000009}),
        "A and B agree to 9e-6 at all 3 steps"},
+      {"Loss", equal(kTwo, {3, 2, 1, 1}, {3.000005, 2.0003, 1.01, 1.5}),
+       "A and B agree but for rounding, which grew to 4e-1, at all 4 steps"},
       {"Loss", equal(kTwo, {3, 2, 1}, {3, 2.0000001, 1.000009}),
        "A and B do not agree: A 1, B 1.00001 at step 3, 9e-6 apart (allowed: 6e-6)"},
       {"Loss", with(equal(kTwo, {3, 2, 1}, {3, 2, 1}), norms({5, 4, 4}, {5, 4.1, 3})),
