@@ -116,6 +116,7 @@ OtherTrainer read_trainer(const YAML::Node& table, const std::vector<OtherTraine
     trainer.keys.push_back(read_key(entry.first.Scalar(), entry.second));
     trainer.keys.back().order = std::ssize(trainer.keys);
   }
+  if (table["flags"]) trainer.flags = table["flags"].as<std::vector<std::string>>();
   for (const YAML::Node& node : table["consequences"]) {
     trainer.consequences.push_back(read_consequence(node));
   }

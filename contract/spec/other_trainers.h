@@ -44,7 +44,7 @@ struct Consequence {
   Conditions conditions;
   Settings settings;
   std::vector<std::string> unset;  // patterns of our keys
-  std::string because;             // empty: nothing is lost
+  std::string because;             // why keys are lost or changed; empty: nothing differs
 };
 
 struct OtherTrainer {
@@ -54,6 +54,7 @@ struct OtherTrainer {
   std::vector<std::pair<std::string, std::string>> values;  // their words and ours
   std::vector<OtherKey> keys{};
   std::vector<std::string> irrelevant;  // patterns
+  std::vector<std::string> flags{};     // options of a launch line that have no value
   std::vector<Consequence> consequences{};
 
   // Null if the table does not have the key.

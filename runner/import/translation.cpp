@@ -22,7 +22,7 @@ std::string value_text(const std::string& text) {
   try {
     return flow_text(YAML::Load(text));
   } catch (const YAML::Exception&) {  // no list
-    return value_text(' ' + text);
+    return flow_text(YAML::Node(text));
   }
 }
 
@@ -77,16 +77,16 @@ int64_t Translation::integer(std::string_view name, int64_t missing) const {
   return missing;
 }
 
-// Words without a key get a note: their meaning is lost.
+// A word whose first key is replaced gets a note. Its other keys are details of the first.
 void Translation::erase(std::string_view name, const ImportedKey& by) {
   std::vector<ForeignWord*> words;
   for (const ImportedKey& key : keys_) {
-    const bool is_lost = key.word && key.word != by.word && key.value != by.value;
+    const bool is_lost = key.word && key.word != by.word && key.value != by.value &&
+                         &key == &*std::ranges::find(keys_, key.word, &ImportedKey::word);
     if (is_lost && is_at_or_below(key.name, name)) words.push_back(key.word);
   }
   std::erase_if(keys_, [&](const ImportedKey& key) { return is_at_or_below(key.name, name); });
   for (ForeignWord* word : words) {
-    if (std::ranges::count(keys_, word, &ImportedKey::word) > 0) continue;
     word->note = "replaced by " + (by.word ? by.word->name : by.origin);
   }
 }
@@ -133,24 +133,29 @@ void Translation::translate(ForeignFile& file, const OtherTrainer& others) {
   };
   std::vector<Found> found;
   for (ForeignWord& word : file.words) {
-    if (word.fate != Fate::kUntranslated) continue;
+    if (word.fate != Fate::kUntranslated && word.fate != Fate::kEmpty) continue;
     const bool is_own = file.trainer->find(word.name) || file.trainer->is_irrelevant(word.name);
     const OtherTrainer& table = is_own ? *file.trainer : others;
     if (const OtherKey* key = table.find(word.name)) {
       found.push_back({key, &table, &word});
-    } else if (table.is_irrelevant(word.name)) {
+    } else if (word.fate != Fate::kEmpty && table.is_irrelevant(word.name)) {
       word.fate = Fate::kIrrelevant;
     }
   }
   std::ranges::stable_sort(found, {}, [](const Found& each) { return each.key->order; });
   for (const auto& [key, table, word] : found) {
     const auto meaning = std::ranges::find_if(key->meanings, [&](const ValueMeaning& each) {
-      return matches_any(each.values, word->value) && holds(each.conditions);
+      const bool is_meant = word->fate == Fate::kEmpty ? std::ranges::count(each.values, "~") > 0
+                                                       : matches_any(each.values, word->value);
+      return is_meant && holds(each.conditions);
     });
     if (meaning != key->meanings.end()) {
       apply(*meaning, *table, *word);
-    } else if (word->note.empty()) {
-      word->note = "this value has no counterpart here";
+    } else if (word->fate != Fate::kEmpty) {
+      if (word->note.empty()) word->note = "this value has no counterpart here";
+      for (const ValueMeaning& other : key->meanings) {
+        if (!other.settings.empty()) undecided_.push_back(other.settings.front().first);
+      }
     }
   }
 }
@@ -162,6 +167,7 @@ void Translation::add_defaults(const OtherTrainer& trainer) {
   };
   for (const auto& [name, value] : trainer.defaults) {
     if (is_given(name) || std::ranges::any_of(alternatives_to(name), is_given)) continue;
+    if (std::ranges::count(undecided_, name) > 0) continue;
     set({name, value, "default of " + trainer.name});
   }
 }
@@ -171,6 +177,9 @@ void Translation::apply_consequences(const OtherTrainer& trainer) {
     if (!holds(consequence.conditions)) continue;
     for (const auto& [name, value] : consequence.settings) {
       const ImportedKey* before = find(name);
+      if (before && before->word && !consequence.because.empty()) {
+        before->word->note = consequence.because;
+      }
       set({name, value, before ? before->origin : "", before ? before->word : nullptr});
     }
     for (const ImportedKey& key : keys_) {

@@ -21,7 +21,8 @@ class Translation {
   // Sets what the words mean. `others` is the table of words that the file's trainer does not have.
   // Names of files are left out, because reading them is another's work.
   void translate(ForeignFile& file, const OtherTrainer& others);
-  // Sets the trainer's defaults, where neither the key nor an alternative to it is set.
+  // Sets the trainer's defaults, where neither the key nor an alternative to it is set. A key that
+  // a value without counterpart decides gets none.
   void add_defaults(const OtherTrainer& trainer);
   void apply_consequences(const OtherTrainer& trainer);
 
@@ -39,6 +40,7 @@ class Translation {
   void erase(std::string_view name, const ImportedKey& by);
 
   std::vector<ImportedKey> keys_;
+  std::vector<std::string> undecided_;  // keys that a value without counterpart decides
 };
 
 }  // namespace fsdp

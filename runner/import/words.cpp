@@ -5,7 +5,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <sstream>
+#include <cctype>
+#include <cstdio>
 
 #include "base/text/config_error.h"
 #include "base/text/utf8.h"
@@ -88,6 +89,22 @@ class Reader {
   ForeignFile& file_;
 };
 
+// JSON may have a character as a pair of surrogates. YAML has an escape of 8 digits for it.
+std::string with_whole_characters(const std::string& json) {
+  std::string text;
+  for (size_t i = 0, length = 0; i < json.size(); i += length) {
+    unsigned high = 0, low = 0;
+    const bool is_pair =
+        json[i] == '\\' &&
+        std::sscanf(json.substr(i, 12).c_str(), "\\u%4x\\u%4x", &high, &low) == 2 &&
+        high >> 10 == 0xd800 >> 10 && low >> 10 == 0xdc00 >> 10;
+    length = is_pair ? 12 : json[i] == '\\' ? 2 : 1;
+    text += is_pair ? fmt::format("\\U{:08x}", 0x10000 + (high - 0xd800) * 0x400 + low - 0xdc00)
+                    : json.substr(i, length);
+  }
+  return text;
+}
+
 YAML::Node parse(const std::filesystem::path& file, const std::string& name) {
   std::error_code unknown;
   if (std::filesystem::exists(file, unknown) && !std::filesystem::is_regular_file(file, unknown)) {
@@ -95,9 +112,18 @@ YAML::Node parse(const std::filesystem::path& file, const std::string& name) {
   }
   std::string text = read_text_file(file);
   // JSON may be indented with tabs, YAML may not. A string of JSON holds no tab.
-  if (file.extension() == ".json") std::ranges::replace(text, '\t', ' ');
+  if (file.extension() == ".json") {
+    std::ranges::replace(text, '\t', ' ');
+    text = with_whole_characters(text);
+  }
   try {
-    return YAML::Load(text);
+    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
+    if (documents.size() > 1) {
+      throw ConfigError(name, "",
+                        "has several documents with --- between them; allowed: one; write each to "
+                        "a file of its own, and name all files");
+    }
+    return documents.empty() ? YAML::Node() : documents.front();
   } catch (const YAML::Exception& error) {
     throw ConfigError(fmt::format("{}:{}:{}", name, error.mark.line + 1, error.mark.column + 1), "",
                       "is neither YAML nor JSON: " + error.msg);
@@ -139,6 +165,26 @@ ForeignFile read_words(const std::string& name, const OtherTrainer& trainer,
   return file;
 }
 
+// Splits a command line. A quoted part stays together, and loses its quotes.
+std::vector<std::string> split_command(const std::string& line) {
+  std::vector<std::string> parts(1);
+  char quote = 0;
+  for (const char c : line) {
+    if (quote == 0 ? c == '"' || c == '\'' : c == quote) {
+      quote = quote == 0 ? c : '\0';
+    } else if (quote == 0 && std::isspace(static_cast<unsigned char>(c))) {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  if (quote != 0) throw ConfigError("--launch", "", "has a quote that does not end; close it");
+  std::erase(parts, "");
+  return parts;
+}
+
+bool is_option(const std::string& part) { return matches_any({"-[a-z]*", "--[a-z]*"}, part); }
+
 }  // namespace
 
 ForeignFile read_foreign_file(const std::filesystem::path& file) {
@@ -161,29 +207,26 @@ ForeignFile read_foreign_entry(const std::filesystem::path& file, const std::str
     throw ConfigError(name, "", "has no entry of this name (several data sets: join their files)");
   }
   ForeignFile read = read_words(name, *table, node);
-  std::error_code unknown;
   for (ForeignWord& word : read.words) {
-    const bool is_file = std::filesystem::is_regular_file(file.parent_path() / word.value, unknown);
-    if (is_file) word.value = (folder / word.value).string();
+    if (word.name == "file_name") word.value = (folder / word.value).string();
   }
   return read;
 }
 
 ForeignFile read_launch_line(const std::string& line) {
   ForeignFile read{.name = "--launch", .trainer = &other_trainers().front()};
-  std::istringstream stream(line);
-  std::vector<std::string> parts{std::istream_iterator<std::string>(stream), {}};
+  const std::vector<std::string> parts = split_command(line);
   for (size_t i = 0; i < parts.size(); ++i) {
     const std::string& part = parts[i];
-    const bool is_option = part.starts_with("--");
     const size_t equals = part.find('=');
-    if (!is_option && equals == std::string::npos) continue;  // a program, or its files
-    std::string name = part.substr(is_option ? 2 : 0, equals - (is_option ? 2 : 0));
-    std::string value = equals == std::string::npos ? "true" : part.substr(equals + 1);
-    const bool has_value =
-        equals == std::string::npos && i + 1 < parts.size() && !parts[i + 1].starts_with("--");
-    if (is_option && has_value) value = parts[++i];
+    if (!is_option(part) && equals == std::string::npos) continue;  // a program, or its files
+    const size_t begin = part.find_first_not_of('-');
+    std::string name = part.substr(begin, equals - begin);
     std::ranges::replace(name, '-', '_');
+    std::string value = equals == std::string::npos ? "true" : part.substr(equals + 1);
+    const bool has_value = equals == std::string::npos && i + 1 < parts.size() &&
+                           !is_option(parts[i + 1]) && !matches_any(read.trainer->flags, name);
+    if (has_value) value = parts[++i];
     read.words.push_back({.name = std::move(name), .value = std::move(value), .place = "--launch"});
   }
   return read;

@@ -34,12 +34,13 @@ struct ForeignFile {
 // too, if it has none of the keys that mark a trainer's files.
 ForeignFile read_foreign_file(const std::filesystem::path& file);
 
-// Reads one entry of a file of entries. The table with the file's name is about its keys. Values
-// that name files beside this file get `folder` before them. Throws ConfigError.
+// Reads one entry of a file of entries. The table with the file's name is about its keys. The value
+// of file_name gets `folder` before it. Throws ConfigError.
 ForeignFile read_foreign_entry(const std::filesystem::path& file, const std::string& entry,
                                const std::filesystem::path& folder);
 
-// Reads the words --key value, --key=value, key=value and NAME=value.
+// Reads the words --key value, -key value, --key=value, key=value and NAME=value. Throws
+// ConfigError if a quote does not end.
 ForeignFile read_launch_line(const std::string& line);
 
 }  // namespace fsdp

@@ -95,6 +95,8 @@ def test_alternatives_keep_the_total_batch_where_they_can(translated):
     ("", {"precision": "bf16_true"}),
     ("bf16: false", {"precision": "fp32"}),
     ("max_grad_norm: 0", {"optimizer.gradient_clip_norm": None}),
+    ("max_grad_norm: null", {}),
+    ("bf16: full", {"precision": "bf16_true"}),
     ("warmup_steps: 0", {"schedule.warmup_steps": 0}),
     ("gradient_checkpointing: on", {"activation_checkpointing.every": 1}),
     ("adapter: lora", {"precision": "bf16_mixed", "method": "lora"}),
@@ -140,6 +142,54 @@ def test_the_launch_line_counts_last(translated):
     assert "ddp.yaml:3: num_processes: 2; replaced by num_processes" in comments
     assert base["optimizer.learning_rate"] == "3e-5"
     assert "--launch: unknown_option: 3" in comments
+
+
+@pytest.mark.parametrize("line, strategy", [
+    ("accelerate launch --use_fsdp train.py", {"kind": "fsdp", "ranks": 1}),
+    ("mpirun -x NCCL_DEBUG=INFO -np 8 python -u train.py", {"kind": "ddp", "ranks": 8}),
+    ("accelerate launch --num_processes '4' --fsdp \"full_shard auto_wrap\" train.py",
+     {"kind": "fsdp", "sharding": "full_shard", "ranks": 4}),
+])
+def test_words_of_the_launch_line(translated, line, strategy):
+    _, points, comments = translated("model_name_or_path: a/b\n", "--launch", line)
+    assert points["as given"]["strategy"] == strategy
+    assert "Not translated" not in comments
+
+
+def test_short_options_and_signs_of_the_launch_line(translated):
+    base, _, comments = translated("model_name_or_path: a/b\nnum_train_epochs: 2\n", "--launch",
+                                   "srun -N 2 python t.py --max_steps -1 --use_dora '-1'")
+    assert base["train.epochs"] == 2 and "train.steps" not in base
+    assert "--launch: N: 2" in comments and "--launch: use_dora: -1" in comments
+
+
+def test_an_open_quote_is_refused(call, tmp_path):
+    (tmp_path / "theirs.yml").write_text("base_model: a/b\n")
+    done = call("import", "theirs.yml", "--launch", "python 't.py", fails_with=2)
+    assert "--launch: has a quote that does not end; close it" in done.stderr and done.stdout == ""
+
+
+@pytest.mark.parametrize("words", [("--ranks", "4"), ("--launch", "accelerate launch --num_processes 4 t.py")])
+def test_accelerate_without_distribution_is_ddp_on_several_ranks(translated, words):
+    text = "compute_environment: LOCAL_MACHINE\ndistributed_type: 'NO'\n"
+    assert translated(text)[1]["as given"]["strategy"] == {"kind": "single", "ranks": 1}
+    _, points, comments = translated(text, *words)
+    assert points["as given"]["strategy"] == {"kind": "ddp", "ranks": 4}
+    assert "distributed_type: NO; on several ranks it is DDP" in comments
+
+
+def test_null_is_no_clipping_where_the_trainer_takes_it_so(translated):
+    base, _, comments = translated("model_name_or_path: a/b\nmax_grad_norm: null\nseed: null\n")
+    assert base["optimizer.gradient_clip_norm"] is None and base["train.seed"] == 42
+    assert "empty: seed (line 3)" in comments
+
+
+def test_a_value_without_counterpart_gets_no_default(translated):
+    text = "model_name_or_path: a/b\nfinetuning_type: freeze\n"
+    base, _, comments = translated(text)
+    assert not [key for key in base if key == "method" or key.startswith("lora")]
+    assert "line 2: finetuning_type: freeze; this value has no counterpart here" in comments
+    assert translated(text.replace("freeze", "lora\nquantization_bit: 8"))[0]["method"] == "lora"
 
 
 def test_values_that_our_keys_may_not_have_are_named(translated):
@@ -206,6 +256,8 @@ def test_a_name_stays_a_name(translated, tmp_path, name):
     ("- base_model: a\n", "theirs.yml: is no map of keys and values"),
     ("lr: 3\n", "is of no trainer that is known here"),
     ("", "is no map of keys and values"),
+    ("---\nbase_model: a\n", None),
+    ("base_model: a\n---\nbase_model: b\n", "theirs.yml: has several documents with --- between them; allowed: one"),
     ("base_model: a\nbase_model: b\n", None),
     ("base_model: \"a\\nexperiment: evil\"\nx: \"\\u202e\\e[2J\"\n", None),
     ("a: &a [1,1,1,1,1,1,1,1,1]\n" + "".join(
@@ -223,6 +275,12 @@ def test_odd_files_give_a_message_or_an_experiment(call, tmp_path, text, problem
     else:
         assert yaml.safe_load(done.stdout)["experiment"] == "theirs"
         assert "\x1b" not in done.stdout and "\u202e" not in done.stdout
+
+
+def test_characters_of_json_keep_their_lines(translated):
+    text = '{\n"model_name_or_path": "a",\n"x": "\\ud83d\\ude00 \\\\ud83d\\u00e9",\n"seed": 3,\n"tokenizer_name": "[a"}'
+    base, _, comments = translated({"args.json": text})
+    assert "line 3: x: 😀 \\ud83dé" in comments and base["train.seed"] == 3 and base["data.tokenizer"] == "[a"
 
 
 def test_a_missing_file_is_refused(call):
@@ -275,6 +333,26 @@ def test_the_entry_of_dataset_info_is_read(translated, tmp_path, folder, name, e
     assert found == expected | {"data.train": f"{place.name}/{expected['data.train']}", "data.max_documents": 1000,
                                 "data.sequence_length": 512, "data.rows": "pad_to_longest"}
     assert "Not translated" not in comments
+
+
+@pytest.mark.parametrize("name, expected", [
+    ("c4_demo", {"data.kind": "text", "data.train": "data/c4_demo.jsonl", "data.columns.text": "text"}),
+    ("alpaca", {"data.kind": "text", "data.train": "data/alpaca.json", "data.columns.text": "question"}),
+    ("plain", {"data.kind": "text", "data.train": "data/plain.json", "data.columns.text": "instruction"}),
+    ("chats", {"data.kind": "messages"}),
+])
+def test_pre_training_reads_text(translated, tmp_path, name, expected):
+    (tmp_path / "data").mkdir()
+    info = DATASET_INFO | {"c4_demo": {"file_name": "c4_demo.jsonl", "columns": {"prompt": "text"}},
+                           "plain": {"file_name": "plain.json", "formatting": "alpaca", "columns": {"query": "more"}}}
+    (tmp_path / "data/dataset_info.json").write_text(json.dumps(info))
+    (tmp_path / "data/text").write_text("a file with the name of a column")
+    base, _, comments = translated(LLAMA_FACTORY.replace("sft", "pt") + f"dataset: {name}\n")
+    found = {key: value for key, value in base.items() if key.startswith(("data.kind", "data.train", "data.columns"))}
+    assert found.items() >= expected.items() and ("data.columns.text" in found) == (name != "chats")
+    assert "data.columns.instruction" not in found and "data.columns.output" not in found
+    assert ("stage: pt; replaced by formatting" in comments) == (name == "chats")
+    assert ("columns.query: more; it is joined to the text there" in comments) == (name == "plain")
 
 
 @pytest.mark.parametrize("name, why", [("chats, alpaca", "has no entry of this name (several data sets"),
