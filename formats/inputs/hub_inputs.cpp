@@ -267,9 +267,12 @@ void require_fetched(const RunSpec& spec) {
     try {
       cached_at_revision(input);
     } catch (const ConfigError& error) {
-      const bool is_model = input.key == "model.source";
-      throw ConfigError(error.place(), input.key,
-                        error.problem() + (is_model ? remedy_for_plan(spec, input.name) : ""));
+      std::string remedy;
+      if (input.key == "model.source") remedy = remedy_for_plan(spec, input.name);
+      if (path(input.name.path).filename() == "FILE") {  // as imports write it
+        remedy = "; write the name of a file in place of FILE; fsdp-run fetch names them";
+      }
+      throw ConfigError(error.place(), input.key, error.problem() + remedy);
     }
   }
 }

@@ -301,11 +301,14 @@ def test_peft_and_torchtune_files(translated):
 
 def test_a_plan_reads_the_translation(call, translated, trainer, tmp_path):
     translated(AXOLOTL)
-    done = call("plan", "mine.yaml", "--gpu", "rtx4090", "--trainer", trainer, "--set", "model.source=null", "--set",
-                "model.config=llama2-7b", "--set", "data.tokenizer=none", "--format", "json")
+    (tmp_path / "results/prepared").mkdir(parents=True)
+    sets = ["--set", "model.source=null", "--set", "model.config=llama2-7b", "--set", "data.tokenizer=none"]
+    done = call("plan", "mine.yaml", "--gpu", "rtx4090", "--trainer", trainer, *sets, "--format", "json")
     rows = json.loads(done.stdout)
     assert [row["point"] for row in rows] == ["as given", "batch 4", "offload"]
     assert all(row["fit"] in ("fits", "tight") for row in rows)
+    told = call("check", "mine.yaml", *sets, fails_with=2).stderr
+    assert "write the name of a file in place of FILE; fsdp-run fetch names them" in " ".join(told.split())
 
 
 DATASET_INFO = {"chats": {"file_name": "chats.json", "formatting": "sharegpt", "columns": {"messages": "turns"},

@@ -12,6 +12,7 @@
 
 #include "base/files/input_file.h"
 #include "contract/record/run_paths.h"
+#include "formats/inputs/hub_inputs.h"
 #include "formats/inputs/inputs.h"
 #include "trainer/data/batches.h"
 #include "trainer/data/data_sets.h"
@@ -249,14 +250,14 @@ class ReadData {
 };
 
 // True if rows are not all padded to full length, and their lengths can be read now: from token
-// files or prepared files.
+// files or prepared files. They cannot if an input is not fetched.
 bool has_widths(const RunSpec& spec, const path& results, const FileDigestOf& digest_of) {
   const auto is_prepared = [&](const path& file) {
     const path prepared = prepared_folder(results);
     return std::filesystem::is_directory(prepared) &&
            whole_prepared_file(prepared / prepared_name(data_source(spec, file), digest_of));
   };
-  if (spec.data.rows == RowFill::kPad) return false;
+  if (spec.data.rows == RowFill::kPad || !hub_inputs(spec).empty()) return false;
   if (!needs_tokenizer(spec.data.kind)) return true;
   const path& validation = spec.evaluation.data;
   return is_prepared(training_file(spec.data)) &&
